@@ -1,0 +1,203 @@
+"""How facts are recorded: topics in a closed registry, upcasting, and the digest chain over the stored bytes.
+
+A record is one JSON object: its shape's version, the digest of the record before it, the command that caused it, and
+the event. Nothing stored ever names a module; an unknown topic stops its job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
+
+from jobledger.domain import events
+from jobledger.domain.errors import HistoryCorruptError
+from jobledger.domain.events import STORED_SHAPE, Event
+from jobledger.domain.values import sha256_hex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+AnyEvent = TypeVar("AnyEvent", bound=Event)
+
+TOPICS: Final[Mapping[str, type[Event]]] = {
+    "job.created": events.Created,
+    "job.claimed": events.Claimed,
+    "job.lease_renewed_late": events.LeaseRenewedLate,
+    "job.checkpointed": events.Checkpointed,
+    "job.unit_recorded": events.UnitRecorded,
+    "job.progress_reported": events.ProgressReported,
+    "job.interrupted": events.Interrupted,
+    "job.attempt_failed": events.AttemptFailed,
+    "job.paused": events.Paused,
+    "job.hold_placed": events.HoldPlaced,
+    "job.hold_released": events.HoldReleased,
+    "job.resumed": events.Resumed,
+    "job.retry_requested": events.RetryRequested,
+    "job.cancel_requested": events.CancelRequested,
+    "job.cancelled": events.Cancelled,
+    "job.completed": events.Completed,
+    "job.archived": events.Archived,
+    "job.erased": events.Erased,
+    "group.epoch_advanced": events.EpochAdvanced,
+}
+"""Every topic that may stand in a store. A topic never changes and is never used again for something else."""
+
+TOPIC_OF: Final = {event: topic for topic, event in TOPICS.items()}
+
+UPCASTERS: Final[dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+"""``(topic, version)`` to the function that makes an event's fields of that version into those of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The command that caused an event: its id, its name, and the digest of its arguments."""
+
+    __pydantic_config__: ClassVar[Any] = STORED_SHAPE
+    id: str
+    name: str
+    arguments: str
+
+    def is_same(self, other: Cause) -> bool:
+        """Whether both are one command with the same arguments."""
+        return self == other
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One event as it is stored: its place, its topic, its exact bytes, and the command id that finds it again."""
+
+    stream: str
+    sequence: int
+    topic: str
+    state: bytes
+    command_id: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest over place, topic and stored bytes; the next record carries it."""
+        return sha256_hex(self.stream.encode(), str(self.sequence).encode(), self.topic.encode(), self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """One fact of a history, as it was read back: what happened, where in the stream, caused by what, chained how."""
+
+    stream: str
+    sequence: int
+    topic: str
+    event: Event
+    cause: Cause | None
+    previous: str
+    digest: str
+
+    @property
+    def job_id(self) -> str:
+        """The job whose history this is."""
+        return self.stream
+
+    @property
+    def at(self) -> datetime:
+        """When it happened, by the store's clock."""
+        return self.event.at
+
+    @property
+    def name(self) -> str:
+        """The event's class name, for people."""
+        return type(self.event).__name__
+
+    @property
+    def generation(self) -> int | None:
+        """The generation that the event belongs to, if any."""
+        return getattr(self.event, "generation", None)
+
+    @property
+    def command_id(self) -> str | None:
+        """The id of the command that caused it."""
+        return self.cause.id if self.cause else None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The event's own fields as plain JSON values."""
+        fields: dict[str, Any] = _reader(self.topic).dump_python(_Envelope(event=self.event), mode="json")["event"]
+        return fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Envelope(Generic[AnyEvent]):
+    """The stored shape of a record."""
+
+    __pydantic_config__: ClassVar[Any] = STORED_SHAPE
+    version: int = 1
+    previous: str = ""
+    cause: Cause | None = None
+    event: AnyEvent
+
+
+@cache
+def _reader(topic: str) -> TypeAdapter[_Envelope[Any]]:
+    return TypeAdapter(_Envelope[TOPICS[topic]])  # type: ignore[misc]  # the registry gives the class at run time
+
+
+@cache
+def version_of(topic: str) -> int:
+    """The version of a topic's current shape: one more than the upcasters that lead to it."""
+    return 1 + sum(1 for upcast_topic, _ in UPCASTERS if upcast_topic == topic)
+
+
+def record(stream: str, sequence: int, event: Event, *, previous: str, cause: Cause | None) -> StoredRecord:
+    """Encode one fact; ``previous`` is the digest of the record before it, empty for the first."""
+    topic = TOPIC_OF[type(event)]
+    envelope = _Envelope(version=version_of(topic), previous=previous, cause=cause, event=event)
+    state = _reader(topic).dump_json(envelope, exclude_defaults=True)
+    return StoredRecord(stream, sequence, topic, state, cause.id if cause else None)
+
+
+def record_all(
+    stream: str, after: int, facts: list[Any], *, previous: str, cause: Cause | None
+) -> tuple[StoredRecord, ...]:
+    """Encode the facts of one command, chained to what came before and to each other."""
+    records = []
+    for sequence, event in enumerate(facts, start=after + 1):
+        stored = record(stream, sequence, event, previous=previous, cause=cause)
+        records.append(stored)
+        previous = stored.digest
+    return tuple(records)
+
+
+def read(stored: StoredRecord) -> RecordedEvent:
+    """Decode one stored record; older shapes are upcast, unknown ones stop the job.
+
+    Raises:
+        HistoryCorruptError: an unknown topic or version, or bytes that are no such event. Nothing is ever imported.
+    """
+    if stored.topic not in TOPICS:
+        raise HistoryCorruptError(stored.stream, stored.sequence, f"unknown topic {stored.topic!r}")
+    reader = _reader(stored.topic)
+    try:
+        envelope = reader.validate_json(_upcast(stored))
+    except (ValidationError, ValueError, KeyError, TypeError, RecursionError) as error:
+        problem = f"its bytes are no {stored.topic!r} event ({type(error).__name__})"
+        raise HistoryCorruptError(stored.stream, stored.sequence, problem) from error
+    return RecordedEvent(
+        stored.stream, stored.sequence, stored.topic, envelope.event, envelope.cause, envelope.previous, stored.digest
+    )
+
+
+def _upcast(stored: StoredRecord) -> bytes:
+    """The bytes in the current shape; those of the current version are passed through untouched."""
+    current = version_of(stored.topic)
+    if current == 1:
+        return stored.state
+    fields = from_json(stored.state)
+    version = fields.get("version", 1)
+    if version > current:
+        raise ValueError(version)
+    while version < current:
+        fields["event"] = UPCASTERS[stored.topic, version](fields["event"])
+        version += 1
+    return to_json(fields | {"version": version})

@@ -1,0 +1,127 @@
+"""Policies: named limits that are resolved when a job is created and travel with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+
+from jobledger.domain.bounds import require_integer, require_lease, require_span
+from jobledger.domain.errors import InvalidRequestError
+from jobledger.domain.models import Model
+
+DEFAULT: Final = "default"
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * 1024
+_BYTES_MAX: Final = 256 * _MIB
+
+_SPAN_READER: Final = TypeAdapter(timedelta)
+_span = partial(require_span, least=timedelta(milliseconds=1))
+Lease = Annotated[timedelta, BeforeValidator(partial(require_lease, "lease"))]
+Span = Annotated[timedelta, BeforeValidator(partial(_span, "span"))]
+Bytes = Annotated[int, BeforeValidator(lambda value: require_integer("bytes", value, 2, _BYTES_MAX))]
+Count = Annotated[int, BeforeValidator(lambda value: require_integer("count", value, 1, 1_000_000))]
+
+
+class Backoff(Model):
+    """How long a failed attempt waits: ``initial * factor ** (failures - 1)``, at most ``cap``, less up to ``jitter``.
+
+    ``jitter`` is the share (0 to 1) of the wait that chance may take off.
+    """
+
+    initial: Span = timedelta(seconds=1)
+    factor: float = Field(default=2.0, ge=1.0, le=100.0, allow_inf_nan=False, strict=False)
+    cap: Span = timedelta(minutes=10)
+    jitter: float = Field(default=0.2, ge=0.0, le=1.0, allow_inf_nan=False, strict=False)
+
+    def wait(self, failures: int, chance: float) -> timedelta:
+        """The wait after the ``failures``-th failure in a row; ``chance`` is drawn from 0 to 1."""
+        doublings = min(failures - 1, 1_000)
+        try:
+            seconds = self.initial.total_seconds() * self.factor**doublings
+        except OverflowError:
+            seconds = self.cap.total_seconds()
+        capped = min(seconds, self.cap.total_seconds())
+        return timedelta(seconds=capped * (1.0 - self.jitter * chance))
+
+
+class Policy(Model):
+    """Named limits of a job; every field has a default, spans are ``timedelta`` or seconds, sizes are bytes of JSON.
+
+    ``renew_every`` follows the lease (a third, at most 10 s) where it is not given.
+
+    Raises:
+        InvalidRequestError: a value out of its range, or ``renew_every`` not below half of the lease.
+    """
+
+    lease: Lease = timedelta(seconds=30)
+    renew_every: Span = timedelta(seconds=10)
+    interrupts_max: Count = 5
+    failures_max: Count = 5
+    backoff: Backoff = Backoff()
+    run_time_max: Span | None = None
+    payload_bytes_max: Bytes = _MIB
+    checkpoint_bytes_max: Bytes = _MIB
+    result_bytes_max: Bytes = _MIB
+    receipt_bytes_max: Bytes = 64 * _KIB
+    window_events_max: Count = 1_000
+    progress_every: Span = timedelta(seconds=1)
+    queue_depth_max: Count | None = None
+    checkpoints_keep: Count = 8
+    keep_finished: Span | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renew_within_the_lease(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "renew_every" not in values and "lease" in values:
+            lease = require_lease("Policy.lease", values["lease"])
+            return values | {"renew_every": renewal_span(lease)}
+        return values
+
+    @model_validator(mode="after")
+    def _require_renewal_before_half(self) -> Policy:
+        if self.renew_every * 2 >= self.lease:
+            raise InvalidRequestError(
+                "Policy.renew_every",
+                f"{self.renew_every} is not below half of the lease of {self.lease}; renew at least twice within a lease",
+            )
+        return self
+
+    @property
+    def window_step(self) -> int:
+        """By how many events the floor of a window moves: a tenth of the bound, at least one."""
+        return max(1, self.window_events_max // 10)
+
+    def changes(self) -> dict[str, Any]:
+        """The values that differ from the defaults, as plain JSON (spans in ISO 8601)."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    @classmethod
+    def of_changes(cls, changes: dict[str, Any]) -> Policy:
+        """Rebuild a policy from its stored changes."""
+        values = {name: _from_stored(name, value) for name, value in changes.items()}
+        return cls(**values)
+
+    def renewal_of(self, lease: timedelta) -> timedelta:
+        """How often a lease of this span is renewed."""
+        return min(self.renew_every, renewal_span(lease))
+
+
+def renewal_span(lease: timedelta) -> timedelta:
+    """A third of the lease, at most 10 seconds."""
+    return min(timedelta(seconds=10), lease / 3)
+
+
+_SPANS: Final = frozenset({"lease", "renew_every", "run_time_max", "progress_every", "keep_finished", "initial", "cap"})
+
+
+def _from_stored(name: str, value: Any) -> Any:
+    if name == "backoff":
+        return Backoff(**{inner: _from_stored(inner, part) for inner, part in value.items()})
+    if name in _SPANS and isinstance(value, str):
+        return _SPAN_READER.validate_python(value)
+    return value
+

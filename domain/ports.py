@@ -1,0 +1,328 @@
+"""What the rules need from the world: a storage that appends under preconditions, a clock, and chance.
+
+No dialect and no rule stands here or behind it: a storage appends, reads, and checks the preconditions of each append.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from jobledger.domain.decisions.claiming import Claimable
+from jobledger.domain.history import StoredRecord
+from jobledger.domain.job import Job, State
+from jobledger.domain.lease import LeaseRow
+from jobledger.domain.values import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+
+class Clock(Protocol):
+    """A source of time."""
+
+    def now(self) -> datetime:
+        """The time, aware and in UTC."""
+        ...
+
+
+class Entropy(Protocol):
+    """A source of ids, secrets and chance; a simulation gives a seeded one."""
+
+    def new_id(self) -> str:
+        """A new unique id that sorts by its time (a UUIDv7)."""
+        ...
+
+    def new_token(self) -> str:
+        """A new secret of at least 128 random bits, as text."""
+        ...
+
+    def chance(self) -> float:
+        """A number drawn evenly from 0 to 1."""
+        ...
+
+
+# What is read -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A job's status row and lease row as a storage read them.
+
+    ``head`` is the digest of its last record, ``position`` its creation's place in the feed, ``epoch`` the current one of
+    the open attempt's group (1 where the group never advanced).
+    """
+
+    job: Job
+    head: str
+    lease: LeaseRow | None
+    epoch: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRow:
+    """A unit that was recorded: by which generation, at which sequence, with which receipt."""
+
+    unit: str
+    receipt: Body
+    generation: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """A named resource: its value's JSON bytes, its version, and the job and generation that wrote it."""
+
+    name: str
+    value: bytes
+    version: int
+    job_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A worker group: its current epoch (1 at first), and the end of its own stream."""
+
+    epoch: int = 1
+    sequence: int = 0
+    head: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Positioned:
+    """A stored record with its place in the feed of all jobs."""
+
+    position: int
+    record: StoredRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs to list; ``None`` leaves a field open. ``label`` is a name and a value (``None``: any)."""
+
+    namespace: str
+    owner: str | None = None
+    kind: str | None = None
+    queue: str | None = None
+    state: State | None = None
+    label: tuple[str, str | None] | None = None
+    key_prefix: str | None = None
+    is_held: bool | None = None
+
+
+# What is written --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """Bytes kept aside under their digest; those of old checkpoints may be dropped later, others never."""
+
+    digest: str
+    encoded: bytes
+    is_checkpoint: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceWrite:
+    """A compare-and-set write in the scope of the job's namespace and owner."""
+
+    name: str
+    expected_version: int
+    value: bytes
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inherit:
+    """Copy the unit receipts of another job, as of one of its sequences."""
+
+    source: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What must still be true when an append is written, checked atomically with it.
+
+    ``sequence``: the job's last sequence (0: it must not exist). ``live_generation``: the lease row is of this generation
+    and not expired by the store's clock. ``seen_expiry``: the lease row still has this expiry (a renewal in between
+    conflicts). ``epochs``: each group is still at this epoch. ``step``: the lease row's step is below it.
+    """
+
+    sequence: int
+    live_generation: int | None = None
+    seen_expiry: datetime | None = None
+    epochs: tuple[tuple[str, int], ...] = ()
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """All that one command leaves behind, written together or not at all.
+
+    ``job`` is the state after the records, ``lease`` the row after them (``None``: no attempt is open), ``snapshots`` the
+    states at sequences that a window may start from, ``dropped`` the checkpoint bodies that are not kept any longer.
+    """
+
+    guard: Guard
+    job: Job
+    claimable: Claimable
+    records: tuple[StoredRecord, ...]
+    head: str
+    lease: LeaseRow | None
+    unit: UnitRow | None = None
+    effects: tuple[ResourceWrite, ...] = ()
+    bodies: tuple[StoredBody, ...] = ()
+    dropped: tuple[str, ...] = ()
+    snapshots: tuple[Job, ...] = ()
+    inherit: Inherit | None = None
+
+
+class Reader(Protocol):
+    """One consistent view of the store."""
+
+    def now(self) -> datetime:
+        """The store's clock, read at this call."""
+        ...
+
+    def load(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
+        """Status and lease rows by job id; unknown ids are missing. A session locks these jobs first, in id order."""
+        ...
+
+    def records(self, stream: str, *, after: int = 0, upto: int | None = None, limit: int) -> list[StoredRecord]:
+        """A stream's records with ``after < sequence <= upto``, in order, at most ``limit``."""
+        ...
+
+    def caused(self, stream: str, command_id: str) -> list[StoredRecord]:
+        """The records that one command left in a stream, in order."""
+        ...
+
+    def snapshot(self, job_id: str, upto: int) -> Job | None:
+        """The newest kept state of a job at or before a sequence."""
+        ...
+
+    def body(self, job_id: str, digest: str) -> bytes | None:
+        """Bytes kept aside, or ``None`` where they were dropped."""
+        ...
+
+    def unit(self, job_id: str, unit: str) -> UnitRow | None:
+        """The first record of a unit."""
+        ...
+
+    def units(self, job_id: str, *, after: str | None, limit: int) -> list[UnitRow]:
+        """Units by name (compared by code point), from behind ``after``."""
+        ...
+
+    def resource(self, namespace: str, owner: str, name: str) -> ResourceRow | None:
+        """A resource; ``None``: version 0, absent."""
+        ...
+
+    def versions(self, namespace: str, owner: str, names: Sequence[str]) -> dict[str, int]:
+        """The versions of those resources that exist."""
+        ...
+
+    def submitted(self, namespace: str, owner: str, submission: str) -> str | None:
+        """The job that a submission id made."""
+        ...
+
+    def group(self, namespace: str, name: str) -> GroupRow:
+        """A worker group; one that never advanced is at epoch 1."""
+        ...
+
+    def queued(self, namespace: str, queue: str, limit: int) -> int:
+        """How many jobs of a queue are in the state ``queued``, counted no further than ``limit``."""
+        ...
+
+    def counts(self, namespace: str, owner: str | None, queue: str | None) -> dict[State, int]:
+        """Jobs by state."""
+        ...
+
+    def jobs(self, wanted: JobFilter, *, before: int | None, limit: int) -> list[Loaded]:
+        """Matching jobs, newest first, created before a position."""
+        ...
+
+    def count(self, wanted: JobFilter, limit: int) -> int:
+        """How many jobs match, counted no further than ``limit``."""
+        ...
+
+    def feed(
+        self, namespace: str, *, after: int, limit: int, topics: Sequence[str], owner: str | None
+    ) -> tuple[list[Positioned], int]:
+        """Records of all jobs by position, and the position up to which nothing further matches."""
+        ...
+
+    def job_ids(self, namespace: str, *, after: str, limit: int) -> list[str]:
+        """All job ids in order, for walks over the whole store."""
+        ...
+
+
+class Session(Reader, Protocol):
+    """One transaction that may write; leaving its block commits, an exception rolls everything back."""
+
+    @property
+    def connection(self) -> object:
+        """The open connection for the caller's own statements.
+
+        Raises:
+            InvalidRequestError: this store has none.
+        """
+        ...
+
+    def append(self, appends: Sequence[Append]) -> list[str | None]:
+        """Write each append whose guard holds; for each, ``None`` or the precondition that failed.
+
+        One that fails leaves nothing of itself and does not touch the others.
+        """
+        ...
+
+    def append_group(self, namespace: str, name: str, expected: GroupRow, row: GroupRow, record: StoredRecord) -> bool:
+        """Write a group's event and row if the group still stands as expected."""
+        ...
+
+    def candidates(
+        self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
+    ) -> list[str]:
+        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
+        ...
+
+    def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
+        """Running jobs whose lease is not live, by id from behind ``after``."""
+        ...
+
+    def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
+        """Replace a job's status row and kept states by rebuilt ones."""
+        ...
+
+
+class Storage(Protocol):
+    """A place where jobs are kept; see ``Session`` for what a write promises."""
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        """A consistent view.
+
+        Raises:
+            StoreUnavailableError: the store cannot be read.
+        """
+        ...
+
+    def writing(self, patience: timedelta, connection: object | None = None) -> AbstractContextManager[Session]:
+        """A transaction, started within ``patience``; with ``connection`` it is the caller's own.
+
+        Raises:
+            StoreUnavailableError: it could not start or write; nothing was committed.
+            OutcomeUnknownError: the connection broke while committing.
+            InvalidRequestError: this store cannot use a caller's connection.
+        """
+        ...
+
+    def wait(self, timeout: timedelta) -> None:
+        """Return when something may have been appended, at the latest after ``timeout``."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections and files."""
+        ...

@@ -1,0 +1,12 @@
+"""JobStore's commands: load, decide, append, retry on conflict; every answer is made from the facts."""
+
+from jobledger.domain.store.base import PATIENCE, Setting
+from jobledger.domain.store.creating import ClaimCommands, CreateCommands
+from jobledger.domain.store.operating import OperatorCommands
+from jobledger.domain.store.working import KEEP, Completion, WorkerCommands
+
+__all__ = ["KEEP", "PATIENCE", "Completion", "JobCommands", "Setting"]
+
+
+class JobCommands(CreateCommands, ClaimCommands, OperatorCommands, WorkerCommands):
+    """Every command of every actor, over one storage and one namespace."""

@@ -1,0 +1,205 @@
+"""The operators' commands, and the engine's own recovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from jobledger.domain import decisions
+from jobledger.domain.answers import ControlReceipt
+from jobledger.domain.bounds import BATCH_MAX, require_integer, require_text
+from jobledger.domain.decisions.creating import require_operator
+from jobledger.domain.errors import CommandChangedError, OutcomeUnknownError, StoreUnavailableError, UnavailableError
+from jobledger.domain.events import EpochAdvanced
+from jobledger.domain.history import read, record
+from jobledger.domain.job import ENGINE
+from jobledger.domain.ports import GroupRow
+from jobledger.domain.store.base import Commands, require_expected
+from jobledger.domain.store.executing import (
+    CONFLICTS_MAX,
+    Command,
+    Decision,
+    Told,
+    cause_of,
+    execute,
+    require_command_id,
+)
+
+if TYPE_CHECKING:
+    from jobledger.domain.events import JobEvent
+    from jobledger.domain.history import Cause
+    from jobledger.domain.lease import Standing
+    from jobledger.domain.ports import Session
+
+class Control(Protocol):
+    """The shape of an operator's decision."""
+
+    def __call__(
+        self, standing: Standing, *, by: str, reason: str, expected_sequence: int | None = None
+    ) -> list[JobEvent]:
+        """Decide."""
+        ...
+
+
+class OperatorCommands(Commands):
+    """What operators may ask of a job; every refusal names what they can do instead."""
+
+    def hold(
+        self, job_id: str, *, by: str, reason: str, expected_sequence: int | None = None, command_id: str | None = None
+    ) -> ControlReceipt:
+        """Place a stop sign: what is not running is paused at once, what runs parks at its next boundary.
+
+        Raises:
+            AlreadyTerminalError, ControlUnavailableError, SequenceMovedError, HoldInForceError: nothing was changed.
+        """
+        return self._control("hold", decisions.hold, job_id, by, reason, expected_sequence, command_id)
+
+    def release_hold(
+        self, job_id: str, *, by: str, reason: str, expected_sequence: int | None = None, command_id: str | None = None
+    ) -> ControlReceipt:
+        """Take the stop sign away and renew the budget; paused work is claimable once it is due.
+
+        Raises:
+            AlreadyTerminalError, SequenceMovedError, NotHeldError: nothing was changed.
+        """
+        return self._control("release_hold", decisions.release_hold, job_id, by, reason, expected_sequence, command_id)
+
+    def resume(
+        self, job_id: str, *, by: str, reason: str, expected_sequence: int | None = None, command_id: str | None = None
+    ) -> ControlReceipt:
+        """Put a paused job that was never leased back into its queue.
+
+        Raises:
+            AlreadyTerminalError, ControlUnavailableError, SequenceMovedError, NotResumableError: nothing was changed.
+        """
+        return self._control("resume", decisions.resume, job_id, by, reason, expected_sequence, command_id)
+
+    def request_cancel(
+        self, job_id: str, *, by: str, reason: str, expected_sequence: int | None = None, command_id: str | None = None
+    ) -> ControlReceipt:
+        """Cancel what is not running at once; ask what runs to stop at its next boundary.
+
+        Raises:
+            AlreadyTerminalError, ControlUnavailableError, SequenceMovedError: nothing was changed.
+        """
+        return self._control(
+            "request_cancel", decisions.request_cancel, job_id, by, reason, expected_sequence, command_id
+        )
+
+    def retry(
+        self, job_id: str, *, by: str, reason: str, expected_sequence: int | None = None, command_id: str | None = None
+    ) -> ControlReceipt:
+        """Make waiting or parked work due now, with a new budget.
+
+        Raises:
+            AlreadyTerminalError, ControlUnavailableError, SequenceMovedError, LeaseLiveError, CancelPendingError,
+            HoldInForceError: nothing was changed.
+        """
+        return self._control("retry", decisions.retry, job_id, by, reason, expected_sequence, command_id)
+
+    def recover(self, job_id: str, *, by: str = ENGINE, command_id: str | None = None) -> ControlReceipt:
+        """Park a running job whose lease is not live; never complete it.
+
+        Raises:
+            AlreadyTerminalError, NothingToRecoverError, LeaseLiveError: nothing was changed.
+        """
+        return self._run(self._recovery(job_id, by, command_id))
+
+    def recover_expired(self, limit: int = 100) -> list[ControlReceipt]:
+        """Recover up to ``limit`` jobs whose lease is not live; the sweep that maintenance runs.
+
+        A job that somebody else recovered, renewed or claimed meanwhile is passed over.
+        """
+        require_integer("limit", limit, 1, BATCH_MAX)
+        with self._setting.storage.writing(self._setting.patience) as session:
+            found = session.dead(self._setting.namespace, after="", limit=limit)
+        answers = execute(
+            self._setting.storage, [self._recovery(job_id, ENGINE, None) for job_id in found], self._call()
+        )
+        for answer in answers:
+            if isinstance(answer, UnavailableError):
+                raise answer
+        return [answer for answer in answers if isinstance(answer, ControlReceipt)]
+
+    def epoch(self, group: str) -> int:
+        """The current epoch of a worker group (1 where it never advanced)."""
+        require_text("group", group)
+        with self._setting.storage.reading() as reader:
+            return reader.group(self._setting.namespace, group).epoch
+
+    def advance_epoch(self, group: str, *, by: str, reason: str, command_id: str | None = None) -> int:
+        """Fence off all work of a group's current epoch at once; answers the new epoch.
+
+        Raises:
+            CommandChangedError: the command id belongs to another command.
+        """
+        require_text("group", group)
+        require_operator(by, reason)
+        known_id, _ = require_command_id(command_id, self._setting.entropy.new_id)
+        cause = cause_of("advance_epoch", [group, by, reason], known_id)
+        lost: OutcomeUnknownError | None = None
+        for _ in range(CONFLICTS_MAX):
+            try:
+                with self._setting.storage.writing(self._setting.patience) as session:
+                    epoch = _advance(session, self._setting.namespace, group, cause, by, reason)
+                if epoch is not None:
+                    return epoch
+            except OutcomeUnknownError as unknown:
+                lost = unknown
+        raise lost or StoreUnavailableError("others advanced the group at every try")
+
+    def _recovery(self, job_id: str, by: str, command_id: str | None) -> Command[ControlReceipt]:
+        require_text("by", by)
+        return self._command(
+            job_id,
+            "recover",
+            [by],
+            command_id=command_id,
+            decide=lambda _, standing: Decision(facts=decisions.recover(standing)),
+            answer=control_receipt,
+        )
+
+    def _control(
+        self,
+        name: str,
+        control: Control,
+        job_id: str,
+        by: str,
+        reason: str,
+        expected_sequence: int | None,
+        command_id: str | None,
+    ) -> ControlReceipt:
+        require_operator(by, reason)
+        expected = require_expected(expected_sequence)
+
+        def decide(_: Session, standing: Standing) -> Decision:
+            return Decision(facts=control(standing, by=by, reason=reason, expected_sequence=expected))
+
+        command = self._command(
+            job_id, name, [by, reason, expected], command_id=command_id, decide=decide, answer=control_receipt
+        )
+        return self._run(command)
+
+
+def control_receipt(told: Told) -> ControlReceipt:
+    """What a control left behind."""
+    return ControlReceipt(told.job.id, told.job.state, told.job.sequence, told.is_reused)
+
+
+def group_stream(namespace: str, group: str) -> str:
+    """The name of a group's own stream."""
+    return f"group:{namespace}:{group}"
+
+
+def _advance(session: Session, namespace: str, group: str, cause: Cause, by: str, reason: str) -> int | None:
+    """The new epoch, also of a repeated command; ``None`` where somebody else advanced the group meanwhile."""
+    stream = group_stream(namespace, group)
+    for stored in session.caused(stream, cause.id):
+        known = read(stored)
+        if known.cause != cause or not isinstance(known.event, EpochAdvanced):
+            raise CommandChangedError(cause.id, stream)
+        return known.event.epoch
+    row = session.group(namespace, group)
+    fact = EpochAdvanced(at=session.now(), epoch=row.epoch + 1, by=by, reason=reason)
+    stored = record(stream, row.sequence + 1, fact, previous=row.head, cause=cause)
+    moved = GroupRow(fact.epoch, stored.sequence, stored.digest)
+    return fact.epoch if session.append_group(namespace, group, row, moved, stored) else None

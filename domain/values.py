@@ -1,0 +1,89 @@
+"""JSON values as they are stored: their one encoding, their digests, and bodies that are kept aside when large."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobledger.domain.bounds import require_storable
+
+Json = Any
+"""A plain JSON value: ``None``, ``bool``, ``int``, ``float``, ``str``, ``list`` or ``dict`` with text keys."""
+
+INLINE_BYTES_MAX: Final = 4 * 1024
+"""A value up to this many bytes of JSON stands in its event; a larger one is kept aside by its digest."""
+
+
+def encode_json(value: Json, *, sort_keys: bool = False) -> bytes:
+    """Encode as compact UTF-8 JSON, numbers as Python writes them; sizes are counted in these bytes."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+    return text.encode()
+
+
+def sha256_hex(*parts: bytes) -> str:
+    """The SHA-256 of length-prefixed parts, as 64 hex digits: no two lists of parts share one by concatenation."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A stored value: the value itself when small, else the digest under which its bytes are kept aside.
+
+    ``size`` is in bytes of compact JSON; ``digest`` is empty for a value that stands here.
+    """
+
+    size: int
+    value: Json = None
+    digest: str = ""
+
+    def is_same(self, other: Body | None) -> bool:
+        """Whether both hold byte-equal JSON (``1``, ``1.0`` and ``True`` differ)."""
+        if other is None or self.size != other.size or self.digest != other.digest:
+            return False
+        return encode_json(self.value) == encode_json(other.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value made ready to be stored: its body, and the bytes to keep aside if it is large."""
+
+    body: Body
+    aside: bytes | None = None
+
+
+def keep(what: str, value: Json) -> Kept:
+    """Check that a value can be stored and encode it once.
+
+    Raises:
+        UnstorableValueError: it is not plain JSON within the bounds.
+    """
+    require_storable(what, value)
+    encoded = encode_json(value)
+    if len(encoded) <= INLINE_BYTES_MAX:
+        return Kept(Body(size=len(encoded), value=value))
+    return Kept(Body(size=len(encoded), digest=hashlib.sha256(encoded).hexdigest()), aside=encoded)
+
+
+def is_body(digest: str, encoded: bytes) -> bool:
+    """Whether these bytes are the ones that were kept aside under this digest."""
+    return hashlib.sha256(encoded).hexdigest() == digest
+
+
+def fingerprint(kind: str, payload: Json, origin: Json) -> str:
+    """The fingerprint under which two requests for one key count as the same: kind, payload, origin; key order aside."""
+    return sha256_hex(encode_json([kind, payload, origin], sort_keys=True))
+
+
+def derived_id(*names: str) -> str:
+    """An id that follows from names, so that two creators of one thing meet at it (a version 8 UUID of their SHA-256)."""
+    raw = bytearray.fromhex(sha256_hex(*(name.encode() for name in names)))[:16]
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(raw)))

@@ -1,0 +1,1 @@
+"""Read models: what there is to know about jobs, folded from their events."""

@@ -1,0 +1,377 @@
+"""Every question about jobs: status, windows, feed, lists, units, timeline, controls, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from jobledger.domain import decisions
+from jobledger.domain.answers import (
+    Controls,
+    JobStatus,
+    Refusal,
+    Resource,
+    UnitReceipt,
+    status_of,
+)
+from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_instant, require_integer, require_text
+from jobledger.domain.decisions.claiming import claimable
+from jobledger.domain.decisions.creating import job_id_of, require_sequence
+from jobledger.domain.errors import InvalidRequestError, JobledgerError, NotTerminalError, UnknownJobError, UnknownSequenceError
+from jobledger.domain.history import TOPICS, RecordedEvent, read
+from jobledger.domain.job import Job, State
+from jobledger.domain.lease import Standing
+from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
+from jobledger.domain.replaying import PAGE, advance, recorded, sequence_at, state_at, value_of
+from jobledger.domain.store.executing import stand
+from jobledger.projections import audit
+from jobledger.projections.audit import Verification
+from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
+from jobledger.projections.timeline import Timeline, timeline
+from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_of, floor_of, position_of
+from pydantic_core import from_json
+
+if TYPE_CHECKING:
+    from jobledger.domain.store import Setting
+
+SOMEBODY: Final = "somebody"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild did: how many jobs it walked, and those whose rows differed from their events."""
+
+    projection: str
+    jobs: int
+    events: int
+    mended: tuple[str, ...]
+
+
+class JobReads:
+    """Questions; none of them changes anything, but for ``rebuild``."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Read in this setting's namespace."""
+        self._setting = setting
+
+    # One job ----------------------------------------------------------------------------------------------------------
+
+    def status(self, job_id: str, *, at: int | datetime | None = None) -> JobStatus:
+        """A job's status now, or as it was at a sequence or an instant.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            UnknownSequenceError: the job's history does not reach there.
+        """
+        with self._setting.storage.reading() as reader:
+            loaded = self._loaded(reader, job_id)
+            if at is None:
+                return shown(reader, loaded)
+            if isinstance(at, datetime):
+                at = sequence_at(reader, loaded.job, require_instant("at", at))
+            return _status_at(reader, loaded.job, require_sequence(loaded.job, at))
+
+    def find(self, owner: str, key: str) -> JobStatus | None:
+        """The job that an owner's key made, or ``None``."""
+        job_id = job_id_of(self._setting.namespace, require_text("owner", owner), require_text("key", key))
+        with self._setting.storage.reading() as reader:
+            loaded = reader.load([job_id]).get(job_id)
+            return shown(reader, loaded) if loaded else None
+
+    def events(self, job_id: str, *, after: int = 0, limit: int = 100) -> EventWindow:
+        """A bounded slice of a job's events behind ``after``; a gap is answered with a snapshot, never silent.
+
+        ``limit`` beyond the policy's ``window_events_max`` is clamped to it.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            UnknownSequenceError: ``after`` lies beyond the head.
+        """
+        require_integer("after", after, 0, INTEGER_MAX)
+        require_integer("limit", limit, 1, INTEGER_MAX)
+        with self._setting.storage.reading() as reader:
+            job = self._loaded(reader, job_id).job
+            if after > job.sequence:
+                raise UnknownSequenceError(job_id, after, job.sequence)
+            floor = floor_of(job.sequence, job.policy)
+            snapshot = None
+            if after < floor - 1:
+                after = floor - 1
+                snapshot = _status_at(reader, job, after)
+            wanted = min(limit, job.policy.window_events_max)
+            found = tuple(read(stored) for stored in reader.records(job_id, after=after, limit=wanted))
+        last = found[-1].sequence if found else after
+        return EventWindow(found, last, job.sequence, floor, snapshot)
+
+    def history(self, job_id: str) -> Iterator[RecordedEvent]:
+        """Every event of a job from the first on, streamed in pages.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            HistoryCorruptError: an event is missing or cannot be read.
+        """
+        with self._setting.storage.reading() as reader:
+            head = self._loaded(reader, job_id).job.sequence
+        return self._streamed(job_id, head)
+
+    def _streamed(self, job_id: str, head: int) -> Iterator[RecordedEvent]:
+        after = 0
+        while after < head:
+            with self._setting.storage.reading() as reader:
+                upto = min(head, after + PAGE)
+                page = list(recorded(reader, job_id, after=after, upto=upto))
+            if not page:
+                return
+            after = page[-1].sequence
+            yield from page
+
+    def timeline(self, job_id: str) -> Timeline:
+        """A job's attempts as spans, with checkpoints and units as marks.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+        """
+        return timeline(job_id, self.history(job_id))
+
+    def units(self, job_id: str, *, after: str | None = None, limit: int = 100) -> UnitPage:
+        """A job's unit receipts by name, from behind ``after``; at most ``PAGE_MAX``.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+        """
+        wanted = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
+        with self._setting.storage.reading() as reader:
+            self._loaded(reader, job_id)
+            rows = reader.units(job_id, after=after, limit=wanted)
+            found = tuple(
+                UnitReceipt(row.unit, value_of(reader, job_id, row.receipt), row.generation, row.sequence)
+                for row in rows
+            )
+        return UnitPage(found, found[-1].unit if len(found) == wanted else None)
+
+    def unit(self, job_id: str, unit: str) -> UnitReceipt | None:
+        """The receipt of one unit, or ``None``.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+        """
+        require_text("unit", unit)
+        with self._setting.storage.reading() as reader:
+            self._loaded(reader, job_id)
+            row = reader.unit(job_id, unit)
+            if row is None:
+                return None
+            return UnitReceipt(unit, value_of(reader, job_id, row.receipt), row.generation, row.sequence)
+
+    def controls(self, job_id: str) -> Controls:
+        """What may be asked of a job now, and why the rest may not: each command is tried, nothing is changed.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+        """
+        with self._setting.storage.reading() as reader:
+            loaded = self._loaded(reader, job_id)
+            standing = stand(loaded, reader.now())
+        available: list[str] = []
+        unavailable: dict[str, Refusal] = {}
+        for name, attempt in CONTROLS.items():
+            try:
+                attempt(standing)
+            except JobledgerError as refusal:
+                unavailable[name] = Refusal(refusal.code, str(refusal))
+            else:
+                available.append(name)
+        return Controls(loaded.job.controls, tuple(available), unavailable)
+
+    # Many jobs --------------------------------------------------------------------------------------------------------
+
+    def jobs(
+        self,
+        *,
+        owner: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        state: State | str | None = None,
+        label: str | tuple[str, str] | None = None,
+        key_prefix: str | None = None,
+        held: bool | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> JobPage:
+        """Jobs that match every given filter, newest first; ``label`` is a name, or a name and a value.
+
+        Raises:
+            InvalidRequestError: an unknown state, or a cursor that no page gave.
+        """
+        wanted = JobFilter(
+            namespace=self._setting.namespace,
+            owner=owner,
+            kind=kind,
+            queue=queue,
+            state=_state(state),
+            label=(label, None) if isinstance(label, str) else label,
+            key_prefix=key_prefix,
+            is_held=held,
+        )
+        size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
+        before = None if cursor is None else position_of(cursor)
+        with self._setting.storage.reading() as reader:
+            found = reader.jobs(wanted, before=before, limit=size + 1)
+            counted = reader.count(wanted, COUNT_MAX + 1)
+            page = tuple(shown(reader, loaded) for loaded in found[:size])
+        following = cursor_of(found[size - 1].position) if len(found) > size else None
+        return JobPage(page, following, counted if counted <= COUNT_MAX else None, min(counted, COUNT_MAX))
+
+    def counts(self, *, owner: str | None = None, queue: str | None = None) -> Mapping[State, int]:
+        """How many jobs stand in each state (every state is there, also with 0)."""
+        with self._setting.storage.reading() as reader:
+            found = reader.counts(self._setting.namespace, owner, queue)
+        return {state: found.get(state, 0) for state in State}
+
+    def feed(
+        self, *, after: str | None = None, limit: int = 100, topics: Sequence[str] = (), owner: str | None = None
+    ) -> Feed:
+        """All jobs' events in position order behind a cursor; contiguous and resumable.
+
+        Raises:
+            InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
+        """
+        size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
+        for topic in topics:
+            if topic not in TOPICS:
+                raise InvalidRequestError("topics", f"there is no topic {topic!r}")
+        with self._setting.storage.reading() as reader:
+            found, upto = reader.feed(
+                self._setting.namespace, after=position_of(after), limit=size, topics=topics, owner=owner
+            )
+        return Feed(tuple(_entry(each) for each in found), cursor_of(upto))
+
+    def resource(self, owner: str, name: str) -> Resource | None:
+        """A named resource of an owner; ``None``: absent (version 0)."""
+        require_text("owner", owner)
+        require_text("resource", name)
+        with self._setting.storage.reading() as reader:
+            row = reader.resource(self._setting.namespace, owner, name)
+        return row and Resource(row.name, from_json(row.value), row.version, row.job_id, row.generation)
+
+    # Audit ------------------------------------------------------------------------------------------------------------
+
+    def verify(self, job_id: str) -> Verification:
+        """Check a job's whole history and the rows beside it; answers, and raises only if the store cannot be read.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+        """
+        with self._setting.storage.reading() as reader:
+            loaded = self._loaded(reader, job_id)
+            return audit.verify(reader, job_id, loaded)
+
+    def verify_all(self) -> Iterator[Verification]:
+        """Verify every job of the namespace, in the order of their ids."""
+        for job_id in self._all_ids():
+            yield self.verify(job_id)
+
+    def rebuild(self, projection: str) -> RebuildReport:
+        """Rebuild a projection from the events; ``status`` refolds every status row and mends those that differ.
+
+        Raises:
+            InvalidRequestError: there is no such projection.
+            HistoryCorruptError: a history cannot be folded; verify it.
+        """
+        if projection != "status":
+            raise InvalidRequestError("projection", f"there is no projection {projection!r}; known ones: status")
+        walked = events = 0
+        mended: list[str] = []
+        for job_id in self._all_ids():
+            with self._setting.storage.writing(self._setting.patience) as session:
+                loaded = self._loaded(session, job_id)
+                job, head, snapshots = _refolded(session, job_id)
+                walked, events = walked + 1, events + job.sequence
+                if (job, head) != (loaded.job, loaded.head):
+                    mended.append(job_id)
+                    session.rewrite(job, claimable(job), head, snapshots)
+        return RebuildReport(projection, walked, events, tuple(mended))
+
+    def _all_ids(self) -> Iterator[str]:
+        after = ""
+        while True:
+            with self._setting.storage.reading() as reader:
+                page = reader.job_ids(self._setting.namespace, after=after, limit=PAGE)
+            if not page:
+                return
+            yield from page
+            after = page[-1]
+
+    def _loaded(self, reader: Reader, job_id: str) -> Loaded:
+        loaded = reader.load([require_text("job_id", job_id)]).get(job_id)
+        if loaded is None or loaded.job.namespace != self._setting.namespace:
+            raise UnknownJobError(job_id)
+        return loaded
+
+
+def shown(reader: Reader, loaded: Loaded) -> JobStatus:
+    """A job's status as it stands now; the expiry comes from the lease row."""
+    expires_at = loaded.lease.expires_at if loaded.lease else None
+    return _shown(reader, loaded.job, loaded.head, expires_at)
+
+
+def _status_at(reader: Reader, job: Job, sequence: int) -> JobStatus:
+    """The status at a sequence; the expiry is the last one that an event recorded."""
+    then = state_at(reader, job.id, sequence)
+    stored = reader.records(job.id, after=sequence - 1, upto=sequence, limit=1)
+    return _shown(reader, then, stored[0].digest, None)
+
+
+def _shown(reader: Reader, job: Job, head: str, expires_at: datetime | None) -> JobStatus:
+    return status_of(
+        job, head=head, expires_at=expires_at, value_of=lambda job_id, body: value_of(reader, job_id, body)
+    )
+
+
+def _state(state: State | str | None) -> State | None:
+    if state is None:
+        return None
+    try:
+        return State(state)
+    except ValueError:
+        raise InvalidRequestError("state", f"one of {', '.join(State)} is needed, not {state!r}") from None
+
+
+def _entry(found: Positioned) -> FeedEntry:
+    event = read(found.record)
+    return FeedEntry(
+        cursor_of(found.position), event.stream, event.sequence, event.topic, event.name, event.at, event.data
+    )
+
+
+def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
+    job, head, snapshots = None, "", []
+    for event in recorded(reader, job_id):
+        job, head = advance(job, event), event.digest
+        if job.sequence % job.policy.window_step == 0:
+            snapshots.append(job)
+    if job is None:
+        raise UnknownJobError(job_id)
+    return job, head, snapshots
+
+
+# What an operator may try, by name: each raises the refusal that the command itself would raise ---------------------------
+
+
+def _rerun(standing: Standing) -> None:
+    if not standing.job.is_terminal:
+        raise NotTerminalError(standing.job.id, standing.job.state.value)
+
+
+CONTROLS: Final[dict[str, Callable[..., object]]] = {
+    "hold": lambda standing: decisions.hold(standing, by=SOMEBODY, reason=SOMEBODY),
+    "release_hold": lambda standing: decisions.release_hold(standing, by=SOMEBODY, reason=SOMEBODY),
+    "resume": lambda standing: decisions.resume(standing, by=SOMEBODY, reason=SOMEBODY),
+    "request_cancel": lambda standing: decisions.request_cancel(standing, by=SOMEBODY, reason=SOMEBODY),
+    "retry": lambda standing: decisions.retry(standing, by=SOMEBODY, reason=SOMEBODY),
+    "recover": decisions.recover,
+    "rerun": _rerun,
+    "fork": lambda standing: standing,
+}

@@ -1,0 +1,91 @@
+"""Bounded windows over one job's events, and the feed over all: a gap is always explicit, never silent."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from jobledger.domain.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from jobledger.domain.answers import JobStatus
+    from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.policies import Policy
+
+CURSOR_CHARACTERS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EventWindow:
+    """A bounded slice of a job's events.
+
+    ``head`` is the job's last sequence, ``floor`` the first sequence still in reach of a window. When the cursor was older
+    than the floor, ``snapshot`` is the status at ``floor - 1`` and the events start at the floor: snapshot and events fold
+    to the head. ``next_after`` is the cursor to go on with.
+    """
+
+    events: tuple[RecordedEvent, ...]
+    next_after: int
+    head: int
+    floor: int
+    snapshot: JobStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEntry:
+    """One event in the feed of all jobs; ``cursor`` resumes right after it."""
+
+    cursor: str
+    job_id: str
+    sequence: int
+    topic: str
+    name: str
+    at: datetime
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A contiguous slice of the feed; ``cursor`` resumes after everything that was looked at."""
+
+    entries: tuple[FeedEntry, ...]
+    cursor: str
+
+
+def floor_of(head: int, policy: Policy) -> int:
+    """The first sequence in reach of a window: it keeps at least ``window_events_max`` events, and moves in steps."""
+    step = policy.window_step
+    beyond = max(0, head - policy.window_events_max)
+    return beyond // step * step + 1
+
+
+def cursor_of(position: int) -> str:
+    """A place in the feed as opaque text (inside: one position per shard, today one shard)."""
+    return base64.urlsafe_b64encode(json.dumps({"v": 1, "at": {"0": position}}).encode()).decode().rstrip("=")
+
+
+def position_of(cursor: str | None) -> int:
+    """Read a cursor back; ``None`` is the beginning.
+
+    Raises:
+        InvalidRequestError: the text is no cursor of this feed.
+    """
+    if cursor is None:
+        return 0
+    mistaken = InvalidRequestError("after", "the text is no feed cursor; pass one that the feed gave, unchanged")
+    if not isinstance(cursor, str) or len(cursor) > CURSOR_CHARACTERS_MAX:
+        raise mistaken
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        place = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        position = place["at"]["0"]
+        is_known = place["v"] == 1 and set(place) == {"v", "at"} and set(place["at"]) == {"0"}
+    except (ValueError, TypeError, KeyError, RecursionError, binascii.Error):
+        raise mistaken from None
+    if not is_known or type(position) is not int or not 0 <= position < 2**63:
+        raise mistaken
+    return position

@@ -1,0 +1,184 @@
+"""Durable, event-sourced jobs: every worker write fenced, the whole history kept and tamper-evident."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jobledger.adapters.aio import AsyncJobStore
+    from jobledger.adapters.bootstrap import JobStore
+    from jobledger.adapters.clients import DurableJobs, JobClient
+    from jobledger.adapters.storage.clocks import ManualClock
+    from jobledger.adapters.worker import (
+        Defer,
+        DrainReport,
+        JobCancelled,
+        JobContext,
+        JobHost,
+        JobParked,
+        LeaseLost,
+        Partial,
+        Retry,
+        Unavailable,
+        checkpoint,
+        durable_job,
+        job_context,
+        progress,
+        restore,
+    )
+    from jobledger.domain.answers import (
+        ControlReceipt,
+        Controls,
+        CreateReceipt,
+        Dropped,
+        ExecutionResult,
+        JobStatus,
+        Lease,
+        Progress,
+        Refusal,
+        Renewal,
+        Resource,
+        UnitReceipt,
+    )
+    from jobledger.domain.decisions.creating import JobRequest
+    from jobledger.domain.decisions.working import Effect
+    from jobledger.domain.errors import JobledgerError
+    from jobledger.domain.events import Outcome
+    from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.job import State
+    from jobledger.domain.lease import Fence
+    from jobledger.domain.policies import Backoff, Policy
+    from jobledger.domain.store import KEEP, Completion
+    from jobledger.projections.audit import Problem, Verification
+    from jobledger.projections.pages import JobPage, UnitPage
+    from jobledger.projections.reads import RebuildReport
+    from jobledger.projections.timeline import Timeline
+    from jobledger.projections.windows import EventWindow, Feed, FeedEntry
+
+__version__ = version("jobledger")
+
+_HOMES = {
+    "jobledger.adapters.aio": ("AsyncJobStore",),
+    "jobledger.adapters.bootstrap": ("JobStore",),
+    "jobledger.adapters.clients": ("DurableJobs", "JobClient"),
+    "jobledger.adapters.storage.clocks": ("ManualClock",),
+    "jobledger.adapters.worker": (
+        "Defer",
+        "DrainReport",
+        "JobCancelled",
+        "JobContext",
+        "JobHost",
+        "JobParked",
+        "LeaseLost",
+        "Partial",
+        "Retry",
+        "Unavailable",
+        "checkpoint",
+        "durable_job",
+        "job_context",
+        "progress",
+        "restore",
+    ),
+    "jobledger.domain.answers": (
+        "ControlReceipt",
+        "Controls",
+        "CreateReceipt",
+        "Dropped",
+        "ExecutionResult",
+        "JobStatus",
+        "Lease",
+        "Progress",
+        "Refusal",
+        "Renewal",
+        "Resource",
+        "UnitReceipt",
+    ),
+    "jobledger.domain.decisions.creating": ("JobRequest",),
+    "jobledger.domain.decisions.working": ("Effect",),
+    "jobledger.domain.errors": ("JobledgerError",),
+    "jobledger.domain.events": ("Outcome",),
+    "jobledger.domain.history": ("RecordedEvent",),
+    "jobledger.domain.job": ("State",),
+    "jobledger.domain.lease": ("Fence",),
+    "jobledger.domain.policies": ("Backoff", "Policy"),
+    "jobledger.domain.store": ("KEEP", "Completion"),
+    "jobledger.projections.audit": ("Problem", "Verification"),
+    "jobledger.projections.pages": ("JobPage", "UnitPage"),
+    "jobledger.projections.reads": ("RebuildReport",),
+    "jobledger.projections.timeline": ("Timeline",),
+    "jobledger.projections.windows": ("EventWindow", "Feed", "FeedEntry"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "KEEP",
+    "AsyncJobStore",
+    "Backoff",
+    "Completion",
+    "ControlReceipt",
+    "Controls",
+    "CreateReceipt",
+    "Defer",
+    "DrainReport",
+    "Dropped",
+    "DurableJobs",
+    "Effect",
+    "EventWindow",
+    "ExecutionResult",
+    "Feed",
+    "FeedEntry",
+    "Fence",
+    "JobCancelled",
+    "JobClient",
+    "JobContext",
+    "JobHost",
+    "JobPage",
+    "JobParked",
+    "JobRequest",
+    "JobStatus",
+    "JobStore",
+    "JobledgerError",
+    "Lease",
+    "LeaseLost",
+    "ManualClock",
+    "Outcome",
+    "Partial",
+    "Policy",
+    "Problem",
+    "Progress",
+    "RebuildReport",
+    "RecordedEvent",
+    "Refusal",
+    "Renewal",
+    "Resource",
+    "Retry",
+    "State",
+    "Timeline",
+    "Unavailable",
+    "UnitPage",
+    "UnitReceipt",
+    "Verification",
+    "__version__",
+    "checkpoint",
+    "durable_job",
+    "job_context",
+    "progress",
+    "restore",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that ``import jobledger`` stays quick."""
+    if name not in _HOME_OF:
+        msg = f"module 'jobledger' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__
