@@ -202,8 +202,8 @@ def status_of(
 ) -> JobStatus:
     """Show a job's state; ``expires_at`` is the lease's, ``value_of`` reads bodies that are kept aside."""
     attempt = job.attempt
-    lease = attempt and LeaseStatus(
-        attempt.worker, attempt.group, attempt.epoch, expires_at or attempt.expires_at
+    lease = (
+        LeaseStatus(attempt.worker, attempt.group, attempt.epoch, expires_at or attempt.expires_at) if attempt else None
     )
     reported = job.progress
     return JobStatus(
@@ -229,7 +229,7 @@ def status_of(
         checkpoint=value_of(job.id, job.checkpoint),
         checkpoint_sequence=job.checkpoint_sequence,
         units=job.units,
-        progress=reported and Progress(reported.done, reported.total, reported.message),
+        progress=Progress(reported.done, reported.total, reported.message) if reported else None,
         ready_at=job.ready_at,
         interrupts=job.interrupts,
         failures=job.failures,

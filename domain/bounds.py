@@ -11,7 +11,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from jobledger.domain.errors import InvalidRequestError, TooLargeError, UnstorableValueError
+from jobledger.domain.errors import InvalidRequestError, UnstorableValueError
+from jobledger.domain.errors.invalid import TooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,9 +166,7 @@ def require_integer(field: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def require_span(
-    field: str, value: object, least: timedelta = timedelta(0), most: timedelta = SPAN_MAX
-) -> timedelta:
+def require_span(field: str, value: object, least: timedelta = timedelta(0), most: timedelta = SPAN_MAX) -> timedelta:
     """Require a span of time: a ``timedelta``, or a plain number of seconds.
 
     Raises:
@@ -233,7 +232,9 @@ def parse_json(what: str, text: str | bytes) -> Any:
             parse_float=_number(what, float),
         )
     except json.JSONDecodeError as error:
-        raise InvalidRequestError(what, f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+        raise InvalidRequestError(
+            what, f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+        ) from None
     require_storable(what, value)
     return value
 

@@ -7,11 +7,11 @@ on its record (``jobledger.domain.history``). Fields are plain JSON once stored;
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta  # noqa: TC003  # pydantic resolves the annotations when it reads stored events
+from datetime import datetime, timedelta  # pydantic resolves the annotations when it reads stored events
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal
 
-from jobledger.domain.values import Body  # noqa: TC001  # as above
+from jobledger.domain.values import Body  # as above
 
 STORED_SHAPE: Final = {"extra": "forbid", "strict": True, "ser_json_timedelta": "iso8601"}
 
@@ -224,7 +224,7 @@ class Completed(Event):
     """The current attempt published the terminal outcome, with its effects."""
 
     generation: int
-    outcome: Literal[Outcome.COMPLETE, Outcome.PARTIAL, Outcome.FAILED, Outcome.UNAVAILABLE]
+    outcome: Outcome
     result: Body | None = None
     error: str | None = None
     effects: tuple[AppliedEffect, ...] = ()

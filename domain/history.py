@@ -140,7 +140,8 @@ class _Envelope(Generic[AnyEvent]):
 
 @cache
 def _reader(topic: str) -> TypeAdapter[_Envelope[Any]]:
-    return TypeAdapter(_Envelope[TOPICS[topic]])  # type: ignore[misc]  # the registry gives the class at run time
+    shape: Any = _Envelope
+    return TypeAdapter(shape[TOPICS[topic]])
 
 
 @cache

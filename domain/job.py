@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta  # noqa: TC003  # pydantic resolves the annotations when it reads stored state
+from datetime import datetime, timedelta  # pydantic resolves the annotations when it reads stored state
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, assert_never
 
@@ -32,7 +32,7 @@ from jobledger.domain.events import (
     UnitRecorded,
 )
 from jobledger.domain.policies import Policy
-from jobledger.domain.values import Body  # noqa: TC001  # as above
+from jobledger.domain.values import Body  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

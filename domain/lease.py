@@ -9,9 +9,8 @@ import base64
 import binascii
 import hashlib
 import json
-import threading
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta  # noqa: TC003  # public annotations that tools resolve at run time
+from datetime import datetime, timedelta  # public annotations that tools resolve at run time
 from typing import Final
 
 from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
@@ -24,27 +23,9 @@ from jobledger.domain.errors import (
     StaleFenceError,
 )
 from jobledger.domain.job import Attempt, Job
+from jobledger.domain.steps import Steps
 
 FENCE_TOKEN_CHARACTERS_MAX: Final = 4_000
-
-
-class Steps:
-    """The growing step number of one attempt's writes; ``order`` is held from drawing a step until its answer.
-
-    So threads that share a fence never overtake each other, and only a packet that was given up on can arrive late.
-    """
-
-    __slots__ = ("last", "order")
-
-    def __init__(self, last: int = 0) -> None:
-        """Go on after the step ``last``."""
-        self.last = last
-        self.order = threading.RLock()
-
-    def draw(self) -> int:
-        """The next step; call it while holding ``order``."""
-        self.last += 1
-        return self.last
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +54,9 @@ class Fence:
         Raises:
             InvalidRequestError: the text is no fence (it is never repeated in the message).
         """
-        mistaken = InvalidRequestError("fence", "the text is no fence token; pass the text of Fence.to_token() unchanged")
+        mistaken = InvalidRequestError(
+            "fence", "the text is no fence token; pass the text of Fence.to_token() unchanged"
+        )
         if not isinstance(text, str) or len(text) > FENCE_TOKEN_CHARACTERS_MAX:
             raise mistaken
         try:

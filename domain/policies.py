@@ -124,4 +124,3 @@ def _from_stored(name: str, value: Any) -> Any:
     if name in _SPANS and isinstance(value, str):
         return _SPAN_READER.validate_python(value)
     return value
-

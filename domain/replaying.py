@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from pydantic_core import from_json
+
+from jobledger.domain.answers import Dropped
 from jobledger.domain.errors import HistoryCorruptError, UnknownSequenceError
 from jobledger.domain.events import JobEvent
 from jobledger.domain.history import RecordedEvent, read
 from jobledger.domain.job import Job, evolve
 from jobledger.domain.values import Body, Json, is_body
-from jobledger.domain.answers import Dropped
-from pydantic_core import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from pydantic_core import from_json
+
 from jobledger.domain import decisions
 from jobledger.domain.answers import (
     Controls,
@@ -19,7 +21,13 @@ from jobledger.domain.answers import (
 from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_instant, require_integer, require_text
 from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.decisions.creating import job_id_of, require_sequence
-from jobledger.domain.errors import InvalidRequestError, JobledgerError, NotTerminalError, UnknownJobError, UnknownSequenceError
+from jobledger.domain.errors import (
+    InvalidRequestError,
+    JobledgerError,
+    NotTerminalError,
+    UnknownJobError,
+    UnknownSequenceError,
+)
 from jobledger.domain.history import TOPICS, RecordedEvent, read
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import Standing
@@ -31,7 +39,6 @@ from jobledger.projections.audit import Verification
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
 from jobledger.projections.timeline import Timeline, timeline
 from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_of, floor_of, position_of
-from pydantic_core import from_json
 
 if TYPE_CHECKING:
     from jobledger.domain.store import Setting
@@ -254,7 +261,7 @@ class JobReads:
         require_text("resource", name)
         with self._setting.storage.reading() as reader:
             row = reader.resource(self._setting.namespace, owner, name)
-        return row and Resource(row.name, from_json(row.value), row.version, row.job_id, row.generation)
+        return None if row is None else Resource(row.name, from_json(row.value), row.version, row.job_id, row.generation)
 
     # Audit ------------------------------------------------------------------------------------------------------------
 

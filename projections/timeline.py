@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jobledger.domain import events
 
@@ -67,7 +67,7 @@ class _Open:
     units: list[Mark] = field(default_factory=list)
 
 
-ENDS = {
+ENDS: Final[dict[type[events.Event], str]] = {
     events.Interrupted: "interrupted",
     events.AttemptFailed: "failed",
     events.Paused: "paused",
@@ -111,10 +111,12 @@ def timeline(job_id: str, history: Iterable[RecordedEvent]) -> Timeline:
 
 def _end(event: events.Event, now: _Open, attempts: list[AttemptSpan], waits: list[WaitSpan]) -> None:
     """Close the attempt or the wait that this event ends."""
-    ended_by = ENDS.get(type(event))  # type: ignore[call-overload]  # an event that ends nothing is looked up too
+    ended_by = ENDS.get(type(event))
     if now.attempt is not None and ended_by is not None:
         cause = getattr(event, "cause", None) or getattr(event, "outcome", None)
-        attempts.append(_span(now, event.at, f"{ended_by} ({cause})" if cause else ended_by, getattr(event, "error", None)))
+        attempts.append(
+            _span(now, event.at, f"{ended_by} ({cause})" if cause else ended_by, getattr(event, "error", None))
+        )
         now.attempt, now.checkpoints, now.units = None, [], []
     changes_wait = isinstance(
         event, events.Claimed | events.HoldPlaced | events.HoldReleased | events.Resumed | events.RetryRequested

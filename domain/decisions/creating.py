@@ -154,7 +154,9 @@ def create(new: NewJob, met: Met, *, now: datetime) -> list[Created]:
         return []
     depth = new.policy.queue_depth_max
     if depth is not None and met.queued >= depth:
-        raise AdmissionRefusedError(f"queue {request.queue!r} has {met.queued} queued jobs, at most {depth} are allowed")
+        raise AdmissionRefusedError(
+            f"queue {request.queue!r} has {met.queued} queued jobs, at most {depth} are allowed"
+        )
     if met.unadmitted is not None:
         raise AdmissionRefusedError(met.unadmitted)
     return [_created(new, now)]
@@ -172,7 +174,7 @@ def _require_same(new: NewJob, job: Job) -> None:
 
 def _lineage(origin: Origin | None) -> tuple[object, ...] | None:
     """What makes two origins the same: not who asked, or why."""
-    return origin and (origin.how, origin.of, origin.sequence, origin.from_checkpoint)
+    return (origin.how, origin.of, origin.sequence, origin.from_checkpoint) if origin else None
 
 
 def _created(new: NewJob, now: datetime, checkpoint: Body | None = None, units: int = 0) -> Created:

@@ -152,9 +152,7 @@ def checkpoint(
     require_within(CheckpointTooLargeError, state.size, standing.job.policy.checkpoint_bytes_max)
     applied = _applied(standing, effects, versions)
     expiry = renewed_expiry(standing)
-    return [
-        Checkpointed(at=standing.now, generation=fence.generation, state=state, effects=applied, expires_at=expiry)
-    ]
+    return [Checkpointed(at=standing.now, generation=fence.generation, state=state, effects=applied, expires_at=expiry)]
 
 
 def record_unit(
@@ -174,9 +172,7 @@ def record_unit(
             raise ReceiptChangedError(standing.job.id, unit, first.value, first.generation)
         return []
     expiry = renewed_expiry(standing)
-    return [
-        UnitRecorded(at=standing.now, generation=fence.generation, unit=unit, receipt=receipt, expires_at=expiry)
-    ]
+    return [UnitRecorded(at=standing.now, generation=fence.generation, unit=unit, receipt=receipt, expires_at=expiry)]
 
 
 def report_progress(
@@ -222,9 +218,7 @@ def pause(standing: Standing, fence: Fence, step: int, *, before: Sequence[JobEv
     require_fence(standing, fence, step)
     held = standing.job.hold is not None
     ready_at = standing.job.ready_at if held else standing.now
-    stopped = Paused(
-        at=standing.now, generation=fence.generation, cause="hold" if held else "drain", ready_at=ready_at
-    )
+    stopped = Paused(at=standing.now, generation=fence.generation, cause="hold" if held else "drain", ready_at=ready_at)
     return [*before, _unless_cancelled(standing, fence, stopped, before=before)]
 
 

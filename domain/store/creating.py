@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
@@ -20,16 +21,16 @@ from jobledger.domain.errors import (
     InvalidRequestError,
     JobledgerError,
     RefusedError,
-    StaleFenceError,
     StaleEpochError,
+    StaleFenceError,
     UnknownJobError,
-    UnknownSequenceError,
 )
 from jobledger.domain.events import Claimed
 from jobledger.domain.job import State
-from jobledger.domain.lease import Fence, Steps, token_digest
+from jobledger.domain.lease import Fence, token_digest
 from jobledger.domain.ports import Inherit
 from jobledger.domain.replaying import state_at, value_of
+from jobledger.domain.steps import Steps
 from jobledger.domain.store.base import Commands
 from jobledger.domain.store.executing import (
     Call,
@@ -243,14 +244,20 @@ class ClaimCommands(Commands):
         require_integer("limit", limit, 1, BATCH_MAX)
         wanted_queues = [require_text("queues", queue) for queue in queues]
         wanted_kinds = None if kinds is None else [require_text("kinds", kind) for kind in kinds]
+
+        def look(session: Session, *, limit: int) -> list[str]:
+            _require_epoch(session, self._setting.namespace, group, epoch)
+            return session.candidates(self._setting.namespace, queues=wanted_queues, kinds=wanted_kinds, limit=limit)
+
         leases: list[Lease] = []
         passed: set[str] = set()
         while len(leases) < limit:
-            with self._setting.storage.writing(self._setting.patience) as session:
-                _require_epoch(session, self._setting.namespace, group, epoch)
-                found = session.candidates(
-                    self._setting.namespace, queues=wanted_queues, kinds=wanted_kinds, limit=limit - len(leases)
-                )
+            try:
+                found = self._look(partial(look, limit=limit - len(leases)))
+            except JobledgerError:
+                if leases:
+                    return leases
+                raise
             fresh = [job_id for job_id in found if job_id not in passed]
             if not fresh:
                 break

@@ -169,9 +169,7 @@ def _first_of_each_job(commands: Sequence[Command[Any]], waiting: list[int]) -> 
     ]
 
 
-def _settle(
-    storage: Storage, commands: Sequence[Command[Any]], chosen: list[int], call: Call
-) -> dict[int, Any]:
+def _settle(storage: Storage, commands: Sequence[Command[Any]], chosen: list[int], call: Call) -> dict[int, Any]:
     """One transaction over commands on distinct jobs; those that conflict are missing from the answers."""
     answers: dict[int, Any] = {}
     with storage.writing(call.patience, call.connection) as session:
@@ -232,7 +230,7 @@ def _decide(
     if not decision.facts and decision.expires_at is None:
         if before is None or loaded is None:
             raise UnknownJobError(command.job_id)
-        return Told(session, before, (), loaded.head, standing and standing.expires_at, standing)
+        return Told(session, before, (), loaded.head, standing.expires_at if standing else None, standing)
     return _draft(session, command, decision, standing, loaded)
 
 
@@ -269,7 +267,7 @@ def _draft(
         snapshots=snapshots,
         inherit=decision.inherit,
     )
-    told = Told(session, job, decision.facts or (), head, lease and lease.expires_at, standing)
+    told = Told(session, job, decision.facts or (), head, lease.expires_at if lease else None, standing)
     return append, told
 
 
@@ -286,9 +284,7 @@ def _folded(job: Job | None, facts: Sequence[JobEvent]) -> tuple[Job, tuple[Job,
     return job, tuple(snapshots)
 
 
-def _lease_after(
-    command: Command[Any], decision: Decision, standing: Standing | None, job: Job
-) -> LeaseRow | None:
+def _lease_after(command: Command[Any], decision: Decision, standing: Standing | None, job: Job) -> LeaseRow | None:
     if job.attempt is None:
         return None
     if any(isinstance(fact, Claimed) for fact in decision.facts):
@@ -335,7 +331,5 @@ def _bodies(decision: Decision) -> tuple[StoredBody, ...]:
     values = (*decision.values, *(effect.kept for effect in decision.effects))
     bodies = [StoredBody(kept.body.digest, kept.aside, is_checkpoint=False) for kept in values if kept.aside]
     if decision.checkpoint and decision.checkpoint.aside:
-        bodies.append(
-            StoredBody(decision.checkpoint.body.digest, decision.checkpoint.aside, is_checkpoint=True)
-        )
+        bodies.append(StoredBody(decision.checkpoint.body.digest, decision.checkpoint.aside, is_checkpoint=True))
     return tuple(bodies)

@@ -13,12 +13,12 @@ from jobledger.domain.events import EpochAdvanced
 from jobledger.domain.history import read, record
 from jobledger.domain.job import ENGINE
 from jobledger.domain.ports import GroupRow
+from jobledger.domain.store.answering import control_receipt
 from jobledger.domain.store.base import Commands, require_expected
 from jobledger.domain.store.executing import (
     CONFLICTS_MAX,
     Command,
     Decision,
-    Told,
     cause_of,
     execute,
     require_command_id,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jobledger.domain.history import Cause
     from jobledger.domain.lease import Standing
     from jobledger.domain.ports import Session
+
 
 class Control(Protocol):
     """The shape of an operator's decision."""
@@ -110,8 +111,7 @@ class OperatorCommands(Commands):
         A job that somebody else recovered, renewed or claimed meanwhile is passed over.
         """
         require_integer("limit", limit, 1, BATCH_MAX)
-        with self._setting.storage.writing(self._setting.patience) as session:
-            found = session.dead(self._setting.namespace, after="", limit=limit)
+        found = self._look(lambda session: session.dead(self._setting.namespace, after="", limit=limit))
         answers = execute(
             self._setting.storage, [self._recovery(job_id, ENGINE, None) for job_id in found], self._call()
         )
@@ -145,6 +145,8 @@ class OperatorCommands(Commands):
                     return epoch
             except OutcomeUnknownError as unknown:
                 lost = unknown
+            except StoreUnavailableError as unavailable:
+                raise (OutcomeUnknownError(unavailable.reason) if lost else unavailable) from None
         raise lost or StoreUnavailableError("others advanced the group at every try")
 
     def _recovery(self, job_id: str, by: str, command_id: str | None) -> Command[ControlReceipt]:
@@ -178,11 +180,6 @@ class OperatorCommands(Commands):
             job_id, name, [by, reason, expected], command_id=command_id, decide=decide, answer=control_receipt
         )
         return self._run(command)
-
-
-def control_receipt(told: Told) -> ControlReceipt:
-    """What a control left behind."""
-    return ControlReceipt(told.job.id, told.job.state, told.job.sequence, told.is_reused)
 
 
 def group_stream(namespace: str, group: str) -> str:

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jobledger.domain import decisions
 from jobledger.domain.answers import ControlReceipt, ExecutionResult, Progress, Renewal, UnitReceipt
 from jobledger.domain.bounds import BATCH_MAX, error_text, require_count, require_instant, require_span, require_text
 from jobledger.domain.decisions.working import (
     Effect,
-    FirstReceipt,
     StagedEffect,
     renewed_expiry,
     require_outcome,
     require_progress,
     stage,
 )
-from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError, JobledgerError
-from jobledger.domain.events import JobEvent, LeaseRenewedLate, Outcome, UnitRecorded
+from jobledger.domain.errors import InvalidRequestError, JobledgerError
+from jobledger.domain.events import JobEvent, Outcome
 from jobledger.domain.lease import Fence, token_digest
-from jobledger.domain.replaying import value_of
+from jobledger.domain.steps import Steps
+from jobledger.domain.store.answering import (
+    control_receipt,
+    execution_result,
+    first_receipt,
+    renewal,
+    unit_answer,
+)
 from jobledger.domain.store.base import Commands
 from jobledger.domain.store.executing import Call, Command, Decision, Told, execute
-from jobledger.domain.store.operating import control_receipt
 from jobledger.domain.values import Json, Kept, keep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from jobledger.domain.lease import Standing
     from jobledger.domain.ports import Session
@@ -43,6 +49,10 @@ class Keep(Enum):
 
 
 KEEP: Final = Keep.KEEP
+
+Answer = TypeVar("Answer")
+FencedDecision = Callable[["Session", "Standing", int], Decision]
+"""Decides on a write under a fence, given the number of its step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +104,14 @@ class WorkerCommands(Commands):
         saved, staged = keep("checkpoint", state), stage(effects)
         reported = _progress_arguments(progress)
 
-        def decide(session: Session, standing: Standing) -> Decision:
-            facts = _checkpoint(session, standing, fence, command.step or 0, saved, staged)
+        def decide(session: Session, standing: Standing, step: int) -> Decision:
+            facts = _checkpoint(session, standing, fence, step, saved, staged)
             if progress is not None:
-                facts = [*facts, *_progress_facts(standing, fence, command.step or 0, progress)]
+                facts = [*facts, *_progress_facts(standing, fence, step, progress)]
             return Decision(facts=facts, checkpoint=saved, effects=staged)
 
-        with fence.steps.order:
-            arguments = [*_identity(fence), _mark(saved), _marks(staged), reported]
-            command = self._fenced(fence, "checkpoint", arguments, command_id, decide, renewal)
-            return self._run(command, Call(self._setting.patience, inside=inside))
+        arguments = [*_identity(fence), _mark(saved), _marks(staged), reported]
+        return self._write(fence, "checkpoint", arguments, command_id, decide, renewal, inside=inside)
 
     def record_unit(self, fence: Fence, unit: str, receipt: Json, *, command_id: str | None = None) -> UnitReceipt:
         """Record that a unit was done, and renew; the first receipt of a unit stands for ever.
@@ -115,17 +123,13 @@ class WorkerCommands(Commands):
         require_text("unit", unit)
         kept = keep("receipt", receipt)
 
-        def decide(session: Session, standing: Standing) -> Decision:
-            first = _first_receipt(session, standing.job.id, unit)
-            facts = decisions.record_unit(
-                standing, fence, command.step or 0, unit=unit, receipt=kept.body, first=first
-            )
+        def decide(session: Session, standing: Standing, step: int) -> Decision:
+            first = first_receipt(session, standing.job.id, unit)
+            facts = decisions.record_unit(standing, fence, step, unit=unit, receipt=kept.body, first=first)
             return Decision(facts=facts, values=(kept,), unit=unit)
 
-        with fence.steps.order:
-            arguments = [*_identity(fence), unit, _mark(kept)]
-            command = self._fenced(fence, "record_unit", arguments, command_id, decide, _unit_answer(unit))
-            return self._run(command)
+        arguments = [*_identity(fence), unit, _mark(kept)]
+        return self._write(fence, "record_unit", arguments, command_id, decide, unit_answer(unit))
 
     def report_progress(
         self,
@@ -144,13 +148,11 @@ class WorkerCommands(Commands):
         progress = Progress(done, total, message)
         reported = _progress_arguments(progress)
 
-        def decide(_: Session, standing: Standing) -> Decision:
-            return Decision(facts=_progress_facts(standing, fence, command.step or 0, progress))
+        def decide(_: Session, standing: Standing, step: int) -> Decision:
+            return Decision(facts=_progress_facts(standing, fence, step, progress))
 
-        with fence.steps.order:
-            arguments = [*_identity(fence), reported]
-            command = self._fenced(fence, "report_progress", arguments, command_id, decide, renewal)
-            return self._run(command)
+        arguments = [*_identity(fence), reported]
+        return self._write(fence, "report_progress", arguments, command_id, decide, renewal)
 
     def pause(
         self,
@@ -209,16 +211,12 @@ class WorkerCommands(Commands):
         wait = None if retry_after is None else require_span("retry_after", retry_after)
         chance = self._setting.entropy.chance()
 
-        def decide(_: Session, standing: Standing) -> Decision:
-            facts = decisions.fail_attempt(
-                standing, fence, command.step or 0, error=text, chance=chance, retry_after=wait
-            )
+        def decide(_: Session, standing: Standing, step: int) -> Decision:
+            facts = decisions.fail_attempt(standing, fence, step, error=text, chance=chance, retry_after=wait)
             return Decision(facts=facts)
 
-        with fence.steps.order:
-            arguments = [*_identity(fence), text, wait and wait.total_seconds()]
-            command = self._fenced(fence, "fail_attempt", arguments, command_id, decide, control_receipt)
-            return self._run(command)
+        arguments = [*_identity(fence), text, wait and wait.total_seconds()]
+        return self._write(fence, "fail_attempt", arguments, command_id, decide, control_receipt)
 
     def cancel(self, fence: Fence, boundary: Json = None, *, command_id: str | None = None) -> ControlReceipt:
         """Record that the attempt stopped for a cancel request; ``boundary`` is any JSON the worker wants on record.
@@ -228,14 +226,12 @@ class WorkerCommands(Commands):
         """
         kept = None if boundary is None else keep("boundary", boundary)
 
-        def decide(_: Session, standing: Standing) -> Decision:
-            facts = decisions.cancel(standing, fence, command.step or 0, boundary=kept)
+        def decide(_: Session, standing: Standing, step: int) -> Decision:
+            facts = decisions.cancel(standing, fence, step, boundary=kept)
             return Decision(facts=facts, values=(kept,) if kept else ())
 
-        with fence.steps.order:
-            arguments = [*_identity(fence), kept and _mark(kept)]
-            command = self._fenced(fence, "cancel", arguments, command_id, decide, control_receipt)
-            return self._run(command)
+        arguments = [*_identity(fence), kept and _mark(kept)]
+        return self._write(fence, "cancel", arguments, command_id, decide, control_receipt)
 
     def complete(
         self,
@@ -255,27 +251,26 @@ class WorkerCommands(Commands):
             and the attempt stays open; InvalidRequestError: what was given does not belong to that outcome.
         """
         item = Completion(fence, outcome, result, error, tuple(effects), command_id)
+        _require_fence(fence)
         with fence.steps.order:
             return self._run(self._completion(item), Call(self._setting.patience, inside=inside))
 
     def complete_many(self, completions: Sequence[Completion]) -> list[ExecutionResult | JobledgerError]:
         """Publish up to ``BATCH_MAX`` outcomes at once; one answer per item, in order, each for itself."""
         require_count("completions", len(completions), BATCH_MAX)
-        answers: list[ExecutionResult | JobledgerError | None] = [None] * len(completions)
-        commands: list[Command[ExecutionResult]] = []
-        places: list[int] = []
+        answers: dict[int, ExecutionResult | JobledgerError] = {}
+        commands: dict[int, Command[ExecutionResult]] = {}
         with ExitStack() as orders:
-            for item in sorted({id(each.fence.steps): each for each in completions}.values(), key=_order):
-                orders.enter_context(item.fence.steps.order)
+            for steps in _orders(completions):
+                orders.enter_context(steps.order)
             for place, item in enumerate(completions):
                 try:
-                    commands.append(self._completion(item))
-                    places.append(place)
+                    commands[place] = self._completion(item)
                 except JobledgerError as invalid:
                     answers[place] = invalid
-            for place, answer in zip(places, execute(self._setting.storage, commands, self._call()), strict=True):
-                answers[place] = answer
-        return [answer for answer in answers if answer is not None]
+            made = execute(self._setting.storage, list(commands.values()), self._call())
+        answers |= dict(zip(commands, made, strict=True))
+        return [answers[place] for place in range(len(completions))]
 
     def _renewal(self, fence: Fence) -> Command[Renewal]:
         def decide(_: Session, standing: Standing) -> Decision:
@@ -287,6 +282,9 @@ class WorkerCommands(Commands):
         )
 
     def _completion(self, item: Completion) -> Command[ExecutionResult]:
+        if not isinstance(item, Completion):
+            raise InvalidRequestError("completions", f"a Completion is needed, not {type(item).__name__}")
+        _require_fence(item.fence)
         text = None if item.error is None else error_text(item.error)
         outcome = require_outcome(item.outcome, item.result, text, item.effects)
         staged = stage(item.effects)
@@ -294,13 +292,13 @@ class WorkerCommands(Commands):
         kept = keep("result", item.result) if has_result else None
         fence = item.fence
 
-        def decide(session: Session, standing: Standing) -> Decision:
+        def decide(session: Session, standing: Standing, step: int) -> Decision:
             facts = decisions.complete(
                 standing,
                 fence,
-                command.step or 0,
+                step,
                 outcome=outcome,
-                result=kept and kept.body,
+                result=kept.body if kept else None,
                 error=text,
                 effects=staged,
                 versions=_versions(session, standing, staged),
@@ -308,8 +306,7 @@ class WorkerCommands(Commands):
             return Decision(facts=facts, values=(kept,) if kept else (), effects=staged)
 
         arguments = [*_identity(fence), outcome.value, kept and _mark(kept), text, _marks(staged)]
-        command = self._fenced(fence, "complete", arguments, item.command_id, decide, execution_result)
-        return command
+        return self._fenced(fence, "complete", arguments, item.command_id, decide, execution_result)
 
     def _park(
         self,
@@ -326,16 +323,29 @@ class WorkerCommands(Commands):
         saved = None if state is KEEP else keep("checkpoint", state)
         staged = stage(effects)
 
-        def decide(session: Session, standing: Standing) -> Decision:
-            step = command.step or 0
+        def decide(session: Session, standing: Standing, step: int) -> Decision:
             before = _checkpoint(session, standing, fence, step, saved, staged) if saved else []
             facts = park(standing, fence, step, before=before)
             return Decision(facts=facts, checkpoint=saved, effects=staged)
 
+        arguments = [*_identity(fence), saved and _mark(saved), _marks(staged), *more]
+        return self._write(fence, name, arguments, command_id, decide, control_receipt)
+
+    def _write(
+        self,
+        fence: Fence,
+        name: str,
+        arguments: Json,
+        command_id: str | None,
+        decide: FencedDecision,
+        answer: Callable[[Told], Answer],
+        *,
+        inside: Callable[[Any], object] | None = None,
+    ) -> Answer:
+        """Run one write under a fence; writes of one attempt go out in their order, never two at once."""
         with fence.steps.order:
-            arguments = [*_identity(fence), saved and _mark(saved), _marks(staged), *more]
-            command = self._fenced(fence, name, arguments, command_id, decide, control_receipt)
-            return self._run(command)
+            command = self._fenced(fence, name, arguments, command_id, decide, answer)
+            return self._run(command, Call(self._setting.patience, inside=inside))
 
     def _fenced(
         self,
@@ -343,65 +353,21 @@ class WorkerCommands(Commands):
         name: str,
         arguments: Json,
         command_id: str | None,
-        decide: Callable[[Session, Standing], Decision],
-        answer: Callable[[Told], Any],
-    ) -> Command[Any]:
-        """A write under a fence; call it while holding the order of the fence's steps."""
-        _require_fence(fence)
+        decide: FencedDecision,
+        answer: Callable[[Told], Answer],
+    ) -> Command[Answer]:
+        """A write under a fence, with the next step; call it while holding the order of the fence's steps."""
+        step = fence.steps.draw()
         return self._command(
             fence.job_id,
             name,
             arguments,
             command_id=command_id,
-            decide=decide,
+            decide=lambda session, standing: decide(session, standing, step),
             answer=answer,
             fence=fence,
-            step=fence.steps.draw(),
+            step=step,
         )
-
-
-def renewal(told: Told) -> Renewal:
-    """An accepted write, and what operators ask of the attempt (a hold only if it respects holds)."""
-    job = told.job
-    is_held = job.hold is not None and job.attempt is not None and job.attempt.respects_hold
-    late = any(isinstance(fact, LeaseRenewedLate) for fact in told.facts)
-    return Renewal(told.expires_at or job.updated_at, is_held, job.cancel is not None, late)
-
-
-def execution_result(told: Told) -> ExecutionResult:
-    """A job's state and outcome."""
-    job = told.job
-    return ExecutionResult(
-        job_id=job.id,
-        key=job.key,
-        state=job.state,
-        outcome=job.outcome,
-        result=told.value(job.result),
-        error=job.error,
-        generation=job.generation,
-        sequence=job.sequence,
-        reused=told.is_reused,
-    )
-
-
-def _unit_answer(unit: str) -> Callable[[Told], UnitReceipt]:
-    def answer(told: Told) -> UnitReceipt:
-        for fact in told.facts:
-            if isinstance(fact, UnitRecorded):
-                return UnitReceipt(unit, told.value(fact.receipt), fact.generation, told.job.sequence)
-        first = _first_receipt(told.session, told.job.id, unit)
-        if first is None:
-            raise HistoryCorruptError(told.job.id, told.job.sequence, f"the receipt of unit {unit!r} is missing")
-        return UnitReceipt(unit, first.value, first.generation, first.sequence, reused=True)
-
-    return answer
-
-
-def _first_receipt(session: Session, job_id: str, unit: str) -> FirstReceipt | None:
-    row = session.unit(job_id, unit)
-    if row is None:
-        return None
-    return FirstReceipt(row.receipt, value_of(session, job_id, row.receipt), row.generation, row.sequence)
 
 
 def _checkpoint(
@@ -455,5 +421,8 @@ def _marks(staged: tuple[StagedEffect, ...]) -> list[Json]:
     return [[effect.resource, effect.expected_version, _mark(effect.kept)] for effect in staged]
 
 
-def _order(item: Completion) -> tuple[str, int]:
-    return item.fence.job_id, id(item.fence.steps)
+def _orders(completions: Sequence[Completion]) -> list[Steps]:
+    """The step counters of all items, once each and in one order for every caller, so that two batches never block."""
+    fences = [item.fence for item in completions if isinstance(item, Completion) and isinstance(item.fence, Fence)]
+    found = {id(fence.steps): (fence.job_id, fence.generation, fence.steps) for fence in fences}
+    return [steps for *_, steps in sorted(found.values(), key=lambda each: each[:2])]

@@ -1,0 +1,145 @@
+"""Opening a store by its URL: the one place that knows every concrete class."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from jobledger.adapters.storage.clocks import SystemClock
+from jobledger.adapters.storage.entropy import SystemEntropy
+from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.sqlite import SQLiteStorage
+from jobledger.domain.bounds import require_span
+from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
+from jobledger.domain.store import JobCommands, Setting
+from jobledger.projections.reads import JobReads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from jobledger.domain.answers import JobStatus
+    from jobledger.domain.decisions.creating import JobRequest
+    from jobledger.domain.policies import Policy
+    from jobledger.domain.ports import Clock, Storage
+
+DEFAULT_URL: Final = "sqlite:///jobledger.db"
+LOOK_EVERY: Final = timedelta(seconds=1)
+
+
+class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
+    """Jobs in one store and namespace: every command, every question; safe to share between threads.
+
+    ``with JobStore.open(url) as store`` closes it at the end. Source: the rules of ``jobledger.domain`` over one storage.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        """Use ``open``; a setting is given by tests and by simulations."""
+        super().__init__(setting)
+        self.namespace = setting.namespace
+
+    @classmethod
+    def open(
+        cls,
+        url: str = DEFAULT_URL,
+        *,
+        namespace: str = "default",
+        policies: Mapping[str, Policy] | None = None,
+        clock: Clock | None = None,
+        migrate: bool | None = None,
+        admit: Callable[[JobRequest], str | None] | None = None,
+    ) -> Self:
+        """Open a store.
+
+        Args:
+            url: ``memory:`` (a store of its own), ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+            namespace: separates keys, resources, groups and the feed.
+            policies: by name; ``default`` always exists.
+            clock: for tests; ``None`` is the machine's clock.
+            migrate: bring the schema up to date; ``None``: yes.
+            admit: says why a new job is not admitted, or ``None``; a reused one is not asked about.
+
+        Raises:
+            InvalidRequestError: the URL is none of these, or a name or policy is out of its range.
+            SchemaMismatchError: the schema is too old (and ``migrate`` is false) or too new.
+            StoreUnavailableError: the file cannot be opened.
+        """
+        storage = open_storage(url, clock=clock, migrate=migrate)
+        setting = Setting(storage, SystemEntropy(), namespace, policies or {}, admit=admit)
+        return cls(setting)
+
+    def within(self, patience: timedelta | float) -> Self:
+        """The same store for calls that wait at most ``patience`` for their turn."""
+        return type(self)(replace(self._setting, patience=require_span("patience", patience)))
+
+    def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:
+        """Wait until a job is terminal, and answer its status.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            DeadlineExceededError: it was not terminal within ``timeout``.
+        """
+        deadline = time.monotonic() + require_span("timeout", timeout).total_seconds()
+        while not (status := self.status(job_id)).is_terminal:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise DeadlineExceededError(f"job {job_id}, which is {status.state.value}, to end")
+            self._setting.storage.wait(min(LOOK_EVERY, timedelta(seconds=left)))
+        return status
+
+    def wait_for_change(self, timeout: timedelta | float) -> None:
+        """Return when something may have been appended, at the latest after ``timeout``; a hint, never a promise."""
+        self._setting.storage.wait(require_span("timeout", timeout))
+
+    def close(self) -> None:
+        """Give back connections and files."""
+        self._setting.storage.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+
+def open_storage(url: str, *, clock: Clock | None = None, migrate: bool | None = None) -> Storage:
+    """The storage that a URL names, with its schema checked.
+
+    Raises:
+        InvalidRequestError: no store has such a URL.
+        SchemaMismatchError: the schema is too old (and ``migrate`` is false) or too new.
+        StoreUnavailableError: the file cannot be opened.
+    """
+    if url == "memory:":
+        return MemoryStorage(clock=clock or SystemClock())
+    storage = SQLiteStorage(sqlite_path(url), clock=clock or SystemClock())
+    try:
+        if migrate is False:
+            storage.require_schema()
+        else:
+            storage.migrate()
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that a ``sqlite:`` URL names.
+
+    Raises:
+        InvalidRequestError: it is no such URL; the PostgreSQL store is not built yet.
+    """
+    if not isinstance(url, str):
+        raise InvalidRequestError("url", f"a text is needed, not {type(url).__name__}")
+    found = re.fullmatch(r"sqlite:///(?P<path>.+)", url, re.DOTALL)
+    if found is None or "\0" in url:
+        scheme = url.partition(":")[0][:20]
+        known = "memory:, sqlite:///relative.db, sqlite:////absolute.db"
+        raise InvalidRequestError("url", f"no store is known for {scheme!r}; known ones: {known}")
+    return Path(found["path"])

@@ -1,0 +1,228 @@
+"""One writing session of a store in memory: a draft that nobody sees before it is whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, assert_never
+
+from eventsourcing.persistence import StoredEvent
+from typing_extensions import override
+
+from jobledger.adapters.storage.memory_reading import MemoryReader
+from jobledger.adapters.storage.memory_tables import (
+    BODIES,
+    GROUPS,
+    LEASES,
+    RESOURCES,
+    SNAPSHOTS,
+    STATUS,
+    SUBMISSIONS,
+    UNITS,
+    Draft,
+    KeptUnit,
+    LiveRow,
+    StatusRow,
+)
+from jobledger.adapters.storage.preconditions import Found, failed_precondition
+from jobledger.adapters.storage.rows import decode_job, encode_body, encode_job
+from jobledger.domain.decisions.claiming import Claimable
+from jobledger.domain.errors import InvalidRequestError
+from jobledger.domain.ports import JobFilter, ResourceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from jobledger.adapters.storage.memory_recorders import MemoryLedgerRecorder
+    from jobledger.adapters.storage.memory_tables import Committed
+    from jobledger.domain.history import StoredRecord
+    from jobledger.domain.job import Job
+    from jobledger.domain.ports import Append, Clock, GroupRow, StoredBody
+
+
+class MemorySession(MemoryReader):
+    """Reads what is committed and what it has written itself; writes are staged until ``commit``."""
+
+    def __init__(self, draft: Draft, recorder: MemoryLedgerRecorder, clock: Clock) -> None:
+        """Write on top of everything that is committed; the caller holds the recorder's turn."""
+        super().__init__(draft, recorder, recorder.last_position, clock)
+        self._draft = draft
+        self._committed_upto = recorder.last_position
+        self._staged: list[StoredRecord] = []
+
+    # Its own records, behind those that are committed -----------------------------------------------------------------
+
+    def _stage(self, records: Sequence[StoredRecord]) -> None:
+        self._staged += records
+        self._upto += len(records)
+
+    @override
+    def _record_at(self, position: int) -> StoredRecord:
+        behind = position - self._committed_upto
+        return self._staged[behind - 1] if behind > 0 else super()._record_at(position)
+
+    @override
+    def _record_of(self, stream: str, sequence: int) -> StoredRecord | None:
+        own = (record for record in self._staged if (record.stream, record.sequence) == (stream, sequence))
+        return super()._record_of(stream, sequence) or next(own, None)
+
+    @override
+    def caused(self, stream: str, command_id: str) -> list[StoredRecord]:
+        """The records that one command left in a stream, in order."""
+        own = [record for record in self._staged if (record.stream, record.command_id) == (stream, command_id)]
+        return super().caused(stream, command_id) + own
+
+    @property
+    def connection(self) -> object:
+        """There is none.
+
+        Raises:
+            InvalidRequestError: always.
+        """
+        raise InvalidRequestError("inside", "a store in memory runs no statements of yours; use SQLite or PostgreSQL")
+
+    # Appending --------------------------------------------------------------------------------------------------------
+
+    def append(self, appends: Sequence[Append]) -> list[str | None]:
+        """Write each append whose guard holds; for each, ``None`` or the precondition that failed."""
+        return [self._append(append) for append in appends]
+
+    def _append(self, append: Append) -> str | None:
+        failed = failed_precondition(append, self._found(append))
+        if failed is None and any(self._record_of(record.stream, record.sequence) for record in append.records):
+            # A record stands where the status row says that there is none; only an auditor can tell which is right.
+            failed = "records"
+        if failed is None:
+            self._write(append)
+        return failed
+
+    def _found(self, append: Append) -> Found:
+        job = append.job
+        row = self._draft.get(STATUS, job.id)
+        live = self._draft.get(LEASES, job.id)
+        return Found(
+            sequence=row.job.sequence if row else 0,
+            lease=live.lease if live else None,
+            epochs={group: self.group(job.namespace, group).epoch for group, _ in append.guard.epochs},
+            versions=self.versions(job.namespace, job.owner, [effect.name for effect in append.effects]),
+            submitted=self.submitted(job.namespace, job.owner, job.submission) if job.submission else None,
+            has_unit=append.unit is not None and self.unit(job.id, append.unit.unit) is not None,
+            now=self.now(),
+        )
+
+    def _write(self, append: Append) -> None:
+        job, row = append.job, self._draft.get(STATUS, append.job.id)
+        position = row.position if row else self._upto + 1
+        self._stage(append.records)
+        if append.records:
+            self._put_status(job, append.claimable, append.head, position)
+        if row is None and job.submission is not None:
+            self._draft.put(SUBMISSIONS, (job.namespace, job.owner, job.submission), job.id)
+        if append.lease is None or job.attempt is None:
+            self._draft.drop(LEASES, job.id)
+        else:
+            self._draft.put(LEASES, job.id, LiveRow(append.lease, job.attempt.group, job.attempt.epoch))
+        if append.unit is not None:
+            unit, receipt = append.unit, append.unit.receipt
+            kept = KeptUnit(unit.unit, encode_body(receipt), receipt.digest, unit.generation, unit.sequence)
+            self._draft.put(UNITS, (job.id, unit.unit), kept)
+        for effect in append.effects:
+            written = ResourceRow(effect.name, effect.value, effect.expected_version + 1, job.id, effect.generation)
+            self._draft.put(RESOURCES, (job.namespace, job.owner, effect.name), written)
+        self._put_bodies(job.id, append.bodies)
+        for digest in append.dropped:
+            self._draft.drop(BODIES, (job.id, digest, True))
+        for snapshot in append.snapshots:
+            self._put_snapshot(snapshot)
+        if append.inherit is not None:
+            self._inherit(job.id, append.inherit.source, append.inherit.sequence)
+
+    def _put_status(self, job: Job, claimable: Claimable, head: str, position: int) -> None:
+        encoded = encode_job(job)
+        own = decode_job(job.id, job.sequence, encoded)
+        self._draft.put(STATUS, job.id, StatusRow(own, encoded, claimable, head, position))
+
+    def _put_snapshot(self, job: Job) -> None:
+        self._draft.put(SNAPSHOTS, (job.id, job.sequence), encode_job(job))
+
+    def _put_bodies(self, job_id: str, bodies: Sequence[StoredBody]) -> None:
+        for body in bodies:
+            key = (job_id, body.digest, body.is_checkpoint)
+            if self._draft.get(BODIES, key) is None:
+                self._draft.put(BODIES, key, body)
+
+    def _inherit(self, job_id: str, source: str, sequence: int) -> None:
+        """Copy receipts with their bodies; they stand in the new job from its first event on, recorded by no generation."""
+        for unit in self._units_of(source):
+            if unit.sequence > sequence:
+                continue
+            self._draft.put(UNITS, (job_id, unit.name), replace(unit, generation=0, sequence=1))
+            body = self._draft.get(BODIES, (source, unit.digest, False))
+            if body is not None:
+                self._put_bodies(job_id, [body])
+
+    def append_group(self, namespace: str, name: str, expected: GroupRow, row: GroupRow, record: StoredRecord) -> bool:
+        """Write a group's event and row if the group still stands as expected."""
+        if self.group(namespace, name) != expected or self._record_of(record.stream, record.sequence):
+            return False
+        self._stage([record])
+        self._draft.put(GROUPS, (namespace, name), row)
+        return True
+
+    def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
+        """Replace a job's status row and kept states by rebuilt ones."""
+        row = self._draft.get(STATUS, job.id)
+        if row is not None:
+            self._put_status(job, claimable, head, row.position)
+        for key, _ in self._draft.items(SNAPSHOTS):
+            if key[0] == job.id:
+                self._draft.drop(SNAPSHOTS, key)
+        for snapshot in snapshots:
+            self._put_snapshot(snapshot)
+
+    # Finding work -----------------------------------------------------------------------------------------------------
+
+    def candidates(
+        self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
+    ) -> list[str]:
+        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
+        now = self.now()
+        rows = [
+            row
+            for row in self._matching(JobFilter(namespace=namespace))
+            if row.job.queue in queues and (kinds is None or row.job.kind in kinds) and self._is_claimable(row, now)
+        ]
+        rows.sort(key=lambda row: (-row.job.priority, row.job.ready_at, row.position))
+        return [row.job.id for row in rows[:limit]]
+
+    def _is_claimable(self, row: StatusRow, now: datetime) -> bool:
+        match row.claimable:
+            case Claimable.NEVER:
+                return False
+            case Claimable.WHEN_READY:
+                return row.job.ready_at <= now
+            case Claimable.WHEN_DEAD:
+                return self._is_dead(row.job, now)
+            case Claimable.WHEN_FENCED:
+                live = self._draft.get(LEASES, row.job.id)
+                return live is not None and self._is_epoch_stale(row.job.namespace, live)
+            case _:
+                assert_never(row.claimable)
+
+    def _is_dead(self, job: Job, now: datetime) -> bool:
+        live = self._draft.get(LEASES, job.id)
+        return live is not None and (live.lease.expires_at <= now or self._is_epoch_stale(job.namespace, live))
+
+    def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
+        """Running jobs whose lease is not live, by id from behind ``after``."""
+        now = self.now()
+        jobs = [row.job for row in self._matching(JobFilter(namespace=namespace)) if row.job.id > after]
+        return sorted(job.id for job in jobs if self._is_dead(job, now))[:limit]
+
+    # Ending -----------------------------------------------------------------------------------------------------------
+
+    def commit(self, rows: Committed) -> None:
+        """Show everybody what was written, in one moment."""
+        events = [StoredEvent(record.stream, record.sequence, record.topic, record.state) for record in self._staged]
+        command_ids = [record.command_id for record in self._staged]
+        self._recorder.commit(events, command_ids, lambda: rows.apply(self._draft))

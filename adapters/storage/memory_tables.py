@@ -1,0 +1,160 @@
+"""Rows in memory, with the promise that every store makes: views are consistent, and drafts are written whole or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from jobledger.adapters.storage.rows import decode_body
+from jobledger.domain.ports import UnitRow
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Hashable, Iterator
+
+    from jobledger.domain.decisions.claiming import Claimable
+    from jobledger.domain.job import Job
+    from jobledger.domain.lease import LeaseRow
+    from jobledger.domain.ports import GroupRow, ResourceRow, StoredBody
+
+Key = TypeVar("Key", bound="Hashable")
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Generic[Key, Row]):
+    """The name of a kind of rows, by their key."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """A job's folded state, as it is read and as it is handed out."""
+
+    job: Job
+    encoded: bytes
+    claimable: Claimable
+    head: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRow:
+    """The lease of an open attempt, and the group and epoch that it was claimed under."""
+
+    lease: LeaseRow
+    group: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUnit:
+    """A recorded unit; its receipt is kept as JSON, so that nobody shares a value with the store."""
+
+    name: str
+    receipt: bytes
+    digest: str
+    generation: int
+    sequence: int
+
+    def row(self, job_id: str) -> UnitRow:
+        """The unit as it is handed out.
+
+        Raises:
+            HistoryCorruptError: the receipt cannot be read.
+        """
+        receipt = decode_body(job_id, self.sequence, self.receipt)
+        return UnitRow(self.name, receipt, self.generation, self.sequence)
+
+
+STATUS: Table[str, StatusRow] = Table("status")
+LEASES: Table[str, LiveRow] = Table("leases")
+UNITS: Table[tuple[str, str], KeptUnit] = Table("units")
+BODIES: Table[tuple[str, str, bool], StoredBody] = Table("bodies")
+SNAPSHOTS: Table[tuple[str, int], bytes] = Table("snapshots")
+RESOURCES: Table[tuple[str, str, str], ResourceRow] = Table("resources")
+SUBMISSIONS: Table[tuple[str, str, str], str] = Table("submissions")
+GROUPS: Table[tuple[str, str], GroupRow] = Table("groups")
+
+
+class View:
+    """All rows as they were when the view was opened: those that were written since are remembered as they were."""
+
+    def __init__(self, committed: Committed) -> None:
+        """Look at ``committed``; the caller registers the view there."""
+        self._committed = committed
+        self._differing: dict[Table[Any, Any], dict[Any, Any]] = {}
+
+    def get(self, table: Table[Key, Row], key: Key) -> Row | None:
+        """One row."""
+        with self._committed.lock:
+            differing = self._differing.get(table, {})
+            row: Row | None = differing[key] if key in differing else self._committed.rows(table).get(key)
+            return row
+
+    def items(self, table: Table[Key, Row]) -> list[tuple[Key, Row]]:
+        """All rows of a table with their keys, in no order."""
+        with self._committed.lock:
+            rows = {**self._committed.rows(table), **self._differing.get(table, {})}
+        return [(key, row) for key, row in rows.items() if row is not None]
+
+    def remember(self, table: Table[Key, Row], key: Key, row: Row | None) -> None:
+        """Go on seeing a row as it was."""
+        self._differing.setdefault(table, {}).setdefault(key, row)
+
+
+class Draft(View):
+    """Rows that one session has written and nobody else sees yet."""
+
+    def put(self, table: Table[Key, Row], key: Key, row: Row) -> None:
+        """Write a row."""
+        self._differing.setdefault(table, {})[key] = row
+
+    def drop(self, table: Table[Key, Row], key: Key) -> None:
+        """Remove a row, if it is there."""
+        self._differing.setdefault(table, {})[key] = None
+
+    def changes(self) -> Iterator[tuple[Table[Any, Any], Any, Any]]:
+        """Each row that was written, with its table and key; ``None`` where it was removed."""
+        for table, rows in self._differing.items():
+            for key, row in rows.items():
+                yield table, key, row
+
+
+class Committed:
+    """The rows that everybody sees, under one lock that is held for moments only."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        """Hold nothing yet."""
+        self.lock = lock
+        self._rows: dict[Table[Any, Any], dict[Any, Any]] = {}
+        self._views: list[View] = []
+
+    def rows(self, table: Table[Key, Row]) -> dict[Key, Row]:
+        """A table's rows; hold the lock."""
+        return self._rows.setdefault(table, {})
+
+    def open_view(self) -> View:
+        """A view of the rows of now; close it, or every write has to remember for it."""
+        view = View(self)
+        with self.lock:
+            self._views.append(view)
+        return view
+
+    def close_view(self, view: View) -> None:
+        """Forget a view."""
+        with self.lock:
+            self._views.remove(view)
+
+    def apply(self, draft: Draft) -> None:
+        """Make a draft what everybody sees, and let open views go on seeing what was."""
+        with self.lock:
+            for table, key, row in draft.changes():
+                rows = self.rows(table)
+                for view in self._views:
+                    view.remember(table, key, rows.get(key))
+                if row is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = row

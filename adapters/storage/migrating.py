@@ -1,0 +1,108 @@
+"""Schemas in numbered SQL files, each applied once, by whoever comes first."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from jobledger.adapters.storage.rows import to_us
+from jobledger.domain.values import sha256_hex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of a schema: ``name`` is its file's, ``digest`` that of its text."""
+
+    number: int
+    name: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """The digest of the text, however its lines end; it is recorded with the step."""
+        return sha256_hex("\n".join(self.text.splitlines()).encode())
+
+
+@cache
+def migrations(dialect: str) -> tuple[Migration, ...]:
+    """All steps of a dialect's schema, in their order; the files are part of this package."""
+    folder = files(__package__) / "migrations" / dialect
+    found = [(file.name, file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".sql")]
+    return tuple(Migration(int(name[:4]), name.removesuffix(".sql"), text) for name, text in sorted(found))
+
+
+CREATE_SCHEMA_VERSION: Final[LiteralString] = """
+    CREATE TABLE IF NOT EXISTS schema_version (
+        number INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        applied_at_us INTEGER NOT NULL
+    )
+"""
+
+RECORD_MIGRATION: Final[LiteralString] = """
+    INSERT INTO schema_version (number, name, digest, applied_at_us)
+    VALUES (:number, :name, :digest, :applied_at_us)
+"""
+
+
+def migrate_sqlite(datastore: SQLiteDatastore, now: datetime) -> int:
+    """Bring a file's schema up to date, whoever else is doing the same; answers how many steps this call applied.
+
+    Raises:
+        eventsourcing.persistence.PersistenceError: the file could not be written; the steps before stand.
+    """
+    applied = 0
+    for migration in migrations("sqlite"):
+        # One transaction for each step, begun with the write lock: the others wait, and then find it applied.
+        with datastore.transaction(commit=True) as cursor:
+            cursor.execute(CREATE_SCHEMA_VERSION)
+            if _version(cursor) < migration.number:
+                _apply(cursor, migration, now)
+                applied += 1
+    return applied
+
+
+def _apply(cursor: SQLiteCursor, migration: Migration, now: datetime) -> None:
+    for statement in _statements(migration.text):
+        cursor.execute(statement)
+    row = {"number": migration.number, "name": migration.name, "digest": migration.digest, "applied_at_us": to_us(now)}
+    cursor.execute(RECORD_MIGRATION, row)
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Cut a script into its statements; the driver's own way of running one would commit first."""
+    waiting = ""
+    for line in text.splitlines(keepends=True):
+        waiting += line
+        if sqlite3.complete_statement(waiting):
+            yield waiting
+            waiting = ""
+
+
+SELECT_SCHEMA_TABLE: Final[LiteralString] = (
+    "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version'"
+)
+SELECT_SCHEMA_VERSION: Final[LiteralString] = "SELECT coalesce(max(number), 0) FROM schema_version"
+
+
+def sqlite_schema_version(datastore: SQLiteDatastore) -> int:
+    """The number of the last step that was applied to a file; 0 where there is none."""
+    with datastore.transaction(commit=False) as cursor:
+        cursor.execute(SELECT_SCHEMA_TABLE)
+        return _version(cursor) if cursor.fetchone() else 0
+
+
+def _version(cursor: SQLiteCursor) -> int:
+    cursor.execute(SELECT_SCHEMA_VERSION)
+    version: int = cursor.fetchone()[0]
+    return version

@@ -1,0 +1,221 @@
+"""Jobs in one SQLite file: the embedded default, for any number of threads and processes of one machine."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from eventsourcing.persistence import (
+    ConnectionPoolClosedError,
+    ConnectionUnavailableError,
+    PersistenceError,
+)
+
+from jobledger.adapters.storage.migrating import migrate_sqlite, migrations, sqlite_schema_version
+from jobledger.adapters.storage.sqlite_datastore import SQLiteLedgerDatastore
+from jobledger.adapters.storage.sqlite_errors import after_commit, unavailable
+from jobledger.adapters.storage.sqlite_listing import SQLiteReader
+from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerFactory, SQLiteLedgerRecorder
+from jobledger.adapters.storage.sqlite_session import SQLiteSession
+from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+    from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection
+    from jobledger.domain.ports import Clock
+
+__all__ = ["SCHEMA_VERSION", "SQLiteLedgerFactory", "SQLiteStorage"]
+
+SCHEMA_VERSION: Final = migrations("sqlite")[-1].number
+"""The schema that this version of jobledger reads and writes."""
+
+
+class SQLiteStorage:
+    """A store in one SQLite file.
+
+    The file is made by ``migrate``; its folder must exist. Reading and writing check the schema once.
+    """
+
+    def __init__(self, path: Path | str, *, clock: Clock) -> None:
+        """Open nothing yet.
+
+        Raises:
+            InvalidRequestError: the path names a database in memory.
+        """
+        self.path = Path(path).absolute()
+        self.clock = clock
+        self.datastore = SQLiteLedgerDatastore(str(self.path))
+        self.recorder = SQLiteLedgerRecorder(self.datastore)
+        self._is_schema_known = False
+
+    # The schema -------------------------------------------------------------------------------------------------------
+
+    def migrate(self) -> int:
+        """Bring the schema up to date, whoever else is doing the same; answers how many steps this call applied.
+
+        Raises:
+            StoreUnavailableError: the file could not be written; the steps before stand.
+            SchemaMismatchError: the schema is that of a newer jobledger; nothing was touched.
+        """
+        with self._library_errors():
+            if (found := self.schema_version()) > SCHEMA_VERSION:
+                raise self._mismatch(found)
+            return migrate_sqlite(self.datastore, self.clock.now())
+
+    def schema_version(self) -> int:
+        """The number of the schema that the file has; 0 for none, or for no file.
+
+        Raises:
+            StoreUnavailableError: the file cannot be read, or its folder does not exist.
+        """
+        if not self.path.exists() and self.path.parent.is_dir():
+            return 0  # asking must not make a file
+        with self._library_errors():
+            return sqlite_schema_version(self.datastore)
+
+    def require_schema(self) -> None:
+        """Require the schema that this version of jobledger knows.
+
+        Raises:
+            SchemaMismatchError: it is older or newer; names the command that mends it.
+            StoreUnavailableError: the file cannot be read, or its folder does not exist.
+        """
+        if (found := self.schema_version()) != SCHEMA_VERSION:
+            raise self._mismatch(found)
+
+    def _mismatch(self, found: int) -> SchemaMismatchError:
+        return SchemaMismatchError(
+            found, SCHEMA_VERSION, f"jobledger migrate --store sqlite:///{quote(self.path.as_posix())}"
+        )
+
+    def _require_schema_once(self) -> None:
+        if not self._is_schema_known:
+            self.require_schema()
+            self.datastore.changes.start()
+            self._is_schema_known = True
+
+    @contextmanager
+    def _library_errors(self) -> Iterator[None]:
+        """Give the library's errors a caller's name."""
+        try:
+            yield
+        except ConnectionPoolClosedError:
+            reason = "this store was closed"
+            raise StoreUnavailableError(reason) from None
+        except PersistenceError as error:
+            cause = error.args[0] if error.args else None
+            if isinstance(cause, sqlite3.Error):
+                raise unavailable(cause, self.path) from error
+            reason = f"{self.path}: {error}"
+            raise StoreUnavailableError(reason) from error
+
+    # Reading and writing ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[SQLiteReader]:
+        """A consistent view: as of its first reading, whatever is written meanwhile.
+
+        Raises:
+            StoreUnavailableError: the store cannot be read.
+            SchemaMismatchError: its schema is older or newer than this jobledger's.
+        """
+        self._require_schema_once()
+        connection = self._borrow(is_writer=False)
+        try:
+            try:
+                connection.raw.execute("BEGIN")
+            except sqlite3.Error as error:
+                raise unavailable(error, self.path) from error
+            yield SQLiteReader(connection.raw, self.clock, self.path)
+        finally:
+            self._give_back(connection)
+
+    @contextmanager
+    def writing(self, patience: timedelta, connection: object | None = None) -> Iterator[SQLiteSession]:
+        """A transaction that holds the write lock of the file from its beginning.
+
+        Raises:
+            StoreUnavailableError: it could not start within ``patience``, or could not write; nothing was committed.
+            OutcomeUnknownError: the disk failed while committing.
+            InvalidRequestError: a caller's connection was given, or a caller's statements tried to end the transaction.
+            SchemaMismatchError: its schema is older or newer than this jobledger's.
+        """
+        if connection is not None:
+            raise InvalidRequestError("connection", "a SQLite store opens its own; leave the argument out")
+        self._require_schema_once()
+        deadline = time.monotonic() + patience.total_seconds()
+        own = self._borrow(is_writer=True, patience=patience.total_seconds())
+        try:
+            try:
+                own.begin_writing(deadline - time.monotonic())
+            except sqlite3.Error as error:
+                raise unavailable(error, self.path) from error
+            session = SQLiteSession(own.raw, self.clock, self.path, self.recorder)
+            try:
+                yield session
+            except BaseException as error:
+                session.close()
+                if session.tried_to_end:
+                    raise _ended_by_caller() from error
+                raise
+            session.close()
+            self._commit(session, own)
+        finally:
+            self._give_back(own)
+        self.datastore.changes.announce()
+
+    def _commit(self, session: SQLiteSession, own: SQLiteLedgerConnection) -> None:
+        raw = own.raw
+        if own.is_inherited:
+            reason = "this process was forked in the middle of the transaction, which belongs to its parent"
+            raise StoreUnavailableError(reason)
+        if session.tried_to_end:
+            raise _ended_by_caller()
+        if not raw.in_transaction:
+            reason = f"SQLite rolled the transaction on {self.path} back after an error"
+            raise StoreUnavailableError(reason)
+        try:
+            raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise after_commit(error, self.path, in_transaction=raw.in_transaction) from error
+
+    def _borrow(self, *, is_writer: bool, patience: float | None = None) -> SQLiteLedgerConnection:
+        try:
+            with self._library_errors():
+                return self.datastore.connections.get_connection(patience, is_writer=is_writer)
+        except StoreUnavailableError as error:
+            if isinstance(error.__cause__, ConnectionUnavailableError):
+                reason = f"another thread keeps {self.path} locked"
+                raise StoreUnavailableError(reason) from error
+            raise
+
+    def _give_back(self, connection: SQLiteLedgerConnection) -> None:
+        connection.end()
+        self.datastore.connections.put_connection(connection)
+
+    # Waiting and closing ----------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: timedelta) -> None:
+        """Return when something may have been appended, at the latest after ``timeout``.
+
+        Raises:
+            StoreUnavailableError, SchemaMismatchError: as for reading, the first time.
+        """
+        self._require_schema_once()
+        self.datastore.changes.wait(timeout.total_seconds())
+
+    def close(self) -> None:
+        """Give back connections and files; those in use follow when their blocks end."""
+        self.datastore.close()
+
+
+def _ended_by_caller() -> InvalidRequestError:
+    return InvalidRequestError(
+        "connection", "its statements may not begin, commit or roll back: jobledger does; everything was rolled back"
+    )

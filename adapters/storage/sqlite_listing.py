@@ -1,0 +1,153 @@
+"""Reading across jobs in a SQLite store: lists, counts, walks, and the feed of all records."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from jobledger.adapters.storage.sqlite_reading import JOIN_LEASE, SELECT_STATUS, SQLiteJobReader, loaded, stored
+from jobledger.domain.job import State
+from jobledger.domain.ports import JobFilter, Loaded, Positioned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FEED_SCAN_MAX: Final = 50_000
+"""How many records one reading of the feed looks at, so that a filter that matches nothing costs no scan of the log."""
+
+_LAST_CHARACTER: Final = 0x10FFFF
+_FIRST_SURROGATE: Final = 0xD800
+_AFTER_SURROGATES: Final = 0xE000
+
+
+class SQLiteReader(SQLiteJobReader):
+    """One consistent view of a SQLite store."""
+
+    # By job_status_queue_state.
+    QUEUED: Final[LiteralString] = """
+        SELECT count(*) AS jobs FROM (
+            SELECT 1 FROM job_status WHERE namespace = :namespace AND queue = :queue AND state = 'queued' LIMIT :limit
+        )
+    """
+
+    def queued(self, namespace: str, queue: str, limit: int) -> int:
+        """How many jobs of a queue are in the state ``queued``, counted no further than ``limit``."""
+        return self._count(self.QUEUED, namespace=namespace, queue=queue, limit=limit)
+
+    # By job_status_state, job_status_owner_state or job_status_queue_state, without looking at a row of the table.
+    COUNTS: Final[LiteralString] = "SELECT state, count(*) AS jobs FROM job_status WHERE namespace = :namespace"
+
+    def counts(self, namespace: str, owner: str | None, queue: str | None) -> dict[State, int]:
+        """Jobs by state; every state is there, also with none."""
+        statement = self.COUNTS
+        if owner is not None:
+            statement += " AND owner = :owner"
+        if queue is not None:
+            statement += " AND queue = :queue"
+        rows = self._all(statement + " GROUP BY state", namespace=namespace, owner=owner, queue=queue)
+        return dict.fromkeys(State, 0) | {State(row["state"]): row["jobs"] for row in rows}
+
+    def jobs(self, wanted: JobFilter, *, before: int | None, limit: int) -> list[Loaded]:
+        """Matching jobs, newest first, created before a position."""
+        source, matching, values = _matching(wanted)
+        if before is not None:
+            matching += " AND s.position < :before"
+        # By the index of one of the filter's columns: all of them end in the position, which is the order wanted.
+        statement = SELECT_STATUS + source + JOIN_LEASE + "WHERE " + matching + " ORDER BY s.position DESC LIMIT :limit"
+        return [loaded(row) for row in self._all(statement, **values, before=before, limit=limit)]
+
+    def count(self, wanted: JobFilter, limit: int) -> int:
+        """How many jobs match, counted no further than ``limit``."""
+        source, matching, values = _matching(wanted)
+        statement = "SELECT count(*) AS jobs FROM (SELECT 1 " + source + " WHERE " + matching + " LIMIT :limit)"
+        return self._count(statement, **values, limit=limit)
+
+    # By the log's rowid; each record's job by UNIQUE (job_id). Streams of groups have no job and are left out.
+    FEED: Final[LiteralString] = """
+        SELECT e.rowid AS position, e.originator_id, e.originator_version, e.topic, e.state, e.command_id
+        FROM stored_events AS e CROSS JOIN job_status AS s ON s.job_id = e.originator_id
+        WHERE e.rowid > :after AND e.rowid <= :upto AND s.namespace = :namespace
+    """
+    LAST_POSITION: Final[LiteralString] = "SELECT coalesce(max(rowid), 0) AS position FROM stored_events"
+
+    def feed(
+        self, namespace: str, *, after: int, limit: int, topics: Sequence[str], owner: str | None
+    ) -> tuple[list[Positioned], int]:
+        """Records of all jobs by position, and the position up to which nothing further matches."""
+        [last] = self._all(self.LAST_POSITION)
+        upto = max(after, min(last["position"], after + FEED_SCAN_MAX))
+        statement = self.FEED
+        if owner is not None:
+            statement += " AND s.owner = :owner"
+        if topics:
+            statement += " AND e.topic IN (SELECT value FROM json_each(:topics))"
+        rows = self._all(
+            statement + " ORDER BY e.rowid LIMIT :limit",
+            namespace=namespace,
+            owner=owner,
+            topics=json.dumps(list(topics)),
+            after=after,
+            upto=upto,
+            limit=limit,
+        )
+        found = [Positioned(row["position"], stored(row)) for row in rows]
+        return found, found[-1].position if len(found) == limit and found else upto
+
+    # By job_status_walk.
+    JOB_IDS: Final[LiteralString] = """
+        SELECT job_id FROM job_status WHERE namespace = :namespace AND job_id > :after ORDER BY job_id LIMIT :limit
+    """
+
+    def job_ids(self, namespace: str, *, after: str, limit: int) -> list[str]:
+        """All job ids in order, for walks over the whole store."""
+        return [row["job_id"] for row in self._all(self.JOB_IDS, namespace=namespace, after=after, limit=limit)]
+
+    def _count(self, statement: LiteralString, **values: object) -> int:
+        [row] = self._all(statement, **values)
+        jobs: int = row["jobs"]
+        return jobs
+
+
+def _matching(wanted: JobFilter) -> tuple[LiteralString, LiteralString, dict[str, object]]:
+    """The tables, the conditions and the values of a filter."""
+    source: LiteralString = "FROM job_status AS s"
+    matching: LiteralString = "s.namespace = :namespace"
+    values: dict[str, object] = {"namespace": wanted.namespace}
+    if wanted.label is not None:
+        # The label's rows come in the order of positions, so the jobs do too.
+        source = "FROM job_label AS b CROSS JOIN job_status AS s ON s.position = b.position"
+        matching += " AND b.namespace = :namespace AND b.name = :label"
+        values["label"], value = wanted.label
+        if value is not None:
+            matching += " AND b.value = :label_value"
+            values["label_value"] = value
+    for column, condition in _EQUALITIES:
+        if (value := getattr(wanted, column)) is not None:
+            matching += condition
+            values[column] = value
+    if wanted.key_prefix is not None:
+        matching += " AND s.key >= :key_prefix"
+        values["key_prefix"] = wanted.key_prefix
+        if (beyond := _beyond(wanted.key_prefix)) is not None:
+            matching += " AND s.key < :key_beyond"
+            values["key_beyond"] = beyond
+    return source, matching, values
+
+
+_EQUALITIES: Final[tuple[tuple[str, LiteralString], ...]] = (
+    ("owner", " AND s.owner = :owner"),
+    ("kind", " AND s.kind = :kind"),
+    ("queue", " AND s.queue = :queue"),
+    ("state", " AND s.state = :state"),
+    ("is_held", " AND s.is_held = :is_held"),
+)
+
+
+def _beyond(prefix: str) -> str | None:
+    """The first text behind all that begin with a prefix, by code point; ``None`` where nothing is behind them."""
+    start = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not start:
+        return None
+    following = ord(start[-1]) + 1
+    # No store holds a lone surrogate, so the character behind the last one before them is the first one after them.
+    return start[:-1] + chr(_AFTER_SURROGATES if following == _FIRST_SURROGATE else following)

@@ -1,0 +1,214 @@
+"""The connections of one process to one SQLite file: readers that never wait for a writer, one writer, safe forks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Final
+
+from eventsourcing.persistence import ConnectionPoolClosedError, ConnectionUnavailableError, InterfaceError
+from eventsourcing.sqlite import SQLiteConnection, SQLiteConnectionPool
+from typing_extensions import override
+
+from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+WRITE_PATIENCE_SECONDS: Final = 30.0
+"""How long the library's recorders wait for their turn to write when nobody says otherwise."""
+
+FORK_PATIENCE_SECONDS: Final = 5.0
+"""How long a fork waits for open transactions of other threads."""
+
+_IDLE_MAX: Final = 16
+
+
+class SQLiteLedgerPool(SQLiteConnectionPool):
+    """Hands out connections: to readers at once, to writers one after the other.
+
+    SQLite keeps the locks of a process in memory, where a fork copies them: a child that meets an inherited connection
+    takes its parent's locks for its own, and reads without any. So everything idle is closed before a fork, and a child
+    that was forked in the middle of a transaction is refused this store.
+    """
+
+    def __init__(self, db_name: str, *, lock_timeout: int | None = None) -> None:
+        """Open nothing yet; ``lock_timeout`` are the seconds that a writer waits for its turn."""
+        super().__init__(db_name=db_name, lock_timeout=lock_timeout)
+        self.write_patience = float(lock_timeout or WRITE_PATIENCE_SECONDS)
+        self._start_afresh()
+        _pools.add(self)
+
+    def _start_afresh(self) -> None:
+        self._state = threading.Condition()
+        self._lent: dict[object, int] = {}
+        self._idle: list[SQLiteLedgerConnection] = []
+        self._turn = threading.Lock()
+        self._writer: SQLiteLedgerConnection | None = None
+        self._watch = threading.Lock()
+        self._watcher: SQLiteLedgerConnection | None = None
+        self._watchers = 0
+        self._is_forking = False
+        self._inherited: list[object] = []
+
+    @override
+    def get_connection(self, timeout: float | None = None, *, is_writer: bool | None = None) -> SQLiteLedgerConnection:
+        """Lend a connection: for reading at once, for writing once the last writer has given its own back.
+
+        Raises:
+            ConnectionUnavailableError: the writer's turn did not come within ``timeout`` seconds.
+            InterfaceError: the file cannot be opened, or this process was forked in the middle of a transaction.
+        """
+        if is_writer and not self._turn.acquire(timeout=self.write_patience if timeout is None else max(timeout, 0)):
+            msg = "another thread has been writing all the time"
+            raise ConnectionUnavailableError(msg)
+        try:
+            connection = self._lend(is_writer=bool(is_writer))
+        except BaseException:
+            if is_writer:
+                self._turn.release()
+            raise
+        connection.is_writer = bool(is_writer)
+        return connection
+
+    def _lend(self, *, is_writer: bool) -> SQLiteLedgerConnection:
+        with self._state:
+            while self._is_forking:
+                self._state.wait()
+            self._require_usable()
+            connection = self._take_idle(is_writer=is_writer)
+            place = connection or object()
+            self._lent[place] = threading.get_ident()
+        if connection is not None:
+            return connection
+        try:
+            connection = self._create_connection()
+        finally:
+            with self._state:
+                thread = self._lent.pop(place)
+                if connection is not None:
+                    self._lent[connection] = thread
+                self._state.notify_all()
+        return connection
+
+    def _require_usable(self) -> None:
+        if self._closed:
+            raise ConnectionPoolClosedError
+        if self._inherited:
+            msg = "this process was forked in the middle of a transaction; fork at a quiet moment, or spawn"
+            raise InterfaceError(msg)
+
+    def _take_idle(self, *, is_writer: bool) -> SQLiteLedgerConnection | None:
+        if is_writer:
+            connection, self._writer = self._writer, None
+            return connection
+        return self._idle.pop() if self._idle else None
+
+    @override
+    def put_connection(self, conn: SQLiteConnection) -> None:
+        """Take a connection back; one that is still in a transaction is closed, which rolls it back."""
+        assert isinstance(conn, SQLiteLedgerConnection)  # noqa: S101  # this pool lends no other
+        with self._state:
+            if self._lent.pop(conn, None) is None:
+                return  # lent before a fork: it belongs to the parent, and its locks too
+            is_writer, conn.is_writer = bool(conn.is_writer), None
+            is_usable = not (self._closed or conn.closed or conn.raw.in_transaction)
+            if is_usable and is_writer:
+                self._writer = conn
+            elif is_usable and len(self._idle) < _IDLE_MAX:
+                self._idle.append(conn)
+            else:
+                conn.close()
+            self._state.notify_all()
+        if is_writer:
+            self._turn.release()
+
+    @override
+    def _create_connection(self) -> SQLiteLedgerConnection:
+        try:
+            return connect(self.db_name)
+        except sqlite3.Error as error:
+            raise InterfaceError(error) from error
+
+    def version(self) -> Hashable:
+        """A value that differs whenever anybody committed in between; ``None`` while the file cannot be asked."""
+        # PRAGMA data_version compares only within one connection, so one is kept for it.
+        with self._watch:
+            try:
+                if self._watcher is None:
+                    self._require_usable()
+                    self._watcher = self._create_connection()
+                    self._watchers += 1
+                return self._watchers, self._watcher.raw.execute("PRAGMA data_version").fetchone()[0]
+            except (sqlite3.Error, InterfaceError, ConnectionPoolClosedError):
+                return None
+
+    @override
+    def close(self) -> None:
+        """Close what is idle; a connection that is lent is closed when it comes back."""
+        if hasattr(self, "_watch"):
+            self._closed = True
+            with self._watch, self._state:
+                self._close_idle()
+
+    def _close_idle(self) -> None:
+        idle = [*self._idle, self._writer, self._watcher]
+        self._idle, self._writer, self._watcher = [], None, None
+        for connection in idle:
+            if connection is not None:
+                connection.close()
+
+    def before_fork(self) -> None:
+        """Lend nothing, wait until other threads have ended their transactions, and close everything."""
+        self._watch.acquire()
+        self._state.acquire()
+        self._is_forking = True
+        deadline = time.monotonic() + FORK_PATIENCE_SECONDS
+        while self._is_lent_to_others() and (left := deadline - time.monotonic()) > 0:
+            self._state.wait(left)
+        self._close_idle()
+
+    def _is_lent_to_others(self) -> bool:
+        return any(thread != threading.get_ident() for thread in self._lent.values())
+
+    def after_fork_in_parent(self) -> None:
+        """Lend again."""
+        self._is_forking = False
+        self._state.notify_all()
+        self._state.release()
+        self._watch.release()
+
+    def after_fork_in_child(self) -> None:
+        """Start over with connections of one's own, unless a transaction was inherited half-way."""
+        inherited = list(self._lent)
+        self._start_afresh()
+        self._inherited = inherited  # kept for good: closing them here would touch the parent's locks
+
+
+_pools: weakref.WeakSet[SQLiteLedgerPool] = weakref.WeakSet()
+_forking: list[SQLiteLedgerPool] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = list(_pools)
+    for pool in _forking:
+        pool.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for pool in _forking:
+        pool.after_fork_in_parent()
+    _forking.clear()
+
+
+def _after_fork_in_child() -> None:
+    for pool in _forking:
+        pool.after_fork_in_child()
+    _forking.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

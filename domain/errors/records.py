@@ -1,0 +1,64 @@
+"""Refusals around units, effects and reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobledger.domain.errors.families import RefusedError
+
+
+@dataclass(eq=False, repr=False)
+class ReceiptChangedError(RefusedError):
+    """A unit that has a receipt came with a different one."""
+
+    code = "receipt_changed"
+    job_id: str
+    unit: str
+    first: object
+    generation: int
+
+    def __str__(self) -> str:
+        return (
+            f"job {self.job_id}: unit {self.unit!r} was recorded by generation {self.generation} with another receipt; "
+            "the first one stands (field 'first'): use it"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class EffectConflictError(RefusedError):
+    """A resource was changed by somebody else; nothing was committed."""
+
+    code = "effect_conflict"
+    resource: str
+    expected: int
+    current: int
+
+    def __str__(self) -> str:
+        return (
+            f"resource {self.resource!r} is at version {self.current}, the effect expected {self.expected}; nothing was "
+            "committed and the attempt stays open: read the resource and stage the effect again"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class UnknownJobError(RefusedError):
+    """There is no such job in this namespace."""
+
+    code = "unknown_job"
+    job_id: str
+
+    def __str__(self) -> str:
+        return f"there is no job {self.job_id!r} in this namespace; check the id and the store"
+
+
+@dataclass(eq=False, repr=False)
+class UnknownSequenceError(RefusedError):
+    """The history does not reach that far."""
+
+    code = "unknown_sequence"
+    job_id: str
+    sequence: int | str
+    head: int
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} has events 1 to {self.head}, not {self.sequence}; ask within that range"

@@ -1,0 +1,1 @@
+"""Cases that more than one suite runs: data, and the loaders that read it."""

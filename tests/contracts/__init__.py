@@ -1,0 +1,1 @@
+"""One behaviour suite, run in the same words over every store."""

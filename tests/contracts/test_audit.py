@@ -1,0 +1,106 @@
+"""Verification and rebuild over a store: what is whole is said to be whole, what was touched is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobledger import Effect, JobStore, ManualClock
+from jobledger.domain.errors import HistoryCorruptError
+from tests.contracts.jobs import created, refuses, running
+from tests.contracts.tampering import Tamper, tamper_with
+
+OPS = {"by": "ops", "reason": "look"}
+
+
+def _rich(store: JobStore, key: str = "k") -> str:
+    """A job with a bit of everything, ended."""
+    lease = running(store, key, payload="p" * 5_000)
+    store.record_unit(lease.fence, "u0", 1)
+    store.checkpoint(lease.fence, "s" * 5_000, effects=[Effect(resource=key, value=1, expected_version=0)])
+    store.hold(lease.job_id, **OPS)
+    store.pause(lease.fence)
+    store.release_hold(lease.job_id, **OPS)
+    lease = store.claim(lease.job_id, worker="w2")
+    store.fail_attempt(lease.fence, "broke")
+    store.retry(lease.job_id, **OPS)
+    lease = store.claim(lease.job_id, worker="w3")
+    store.report_progress(lease.fence, 1, 2)
+    return store.complete(lease.fence, "partial", result=[1], error="half").job_id
+
+
+def test_a_legal_history_is_whole(store: JobStore) -> None:
+    """Every event is walked, and nothing is found."""
+    job_id = _rich(store)
+
+    verification = store.verify(job_id)
+
+    assert (verification.ok, verification.problems) == (True, ())
+    assert verification.events == store.status(job_id).sequence
+
+
+def test_every_job_of_the_namespace_is_verified(store: JobStore) -> None:
+    """None is left out."""
+    ids = {_rich(store, "a"), created(store, "b"), running(store, "c").job_id}
+
+    assert {verification.job_id for verification in store.verify_all() if verification.ok} == ids
+
+
+@pytest.mark.parametrize("tamper", Tamper)
+def test_each_kind_of_tampering_is_found_and_named(tmp_path: Path, clock: ManualClock, tamper: Tamper) -> None:
+    """A change made directly in the tables is reported under the rule that it breaks, at its sequence."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock) as store:
+        job_id, untouched = _rich(store), _rich(store, "other")
+        assert store.verify(job_id).ok
+
+    tamper_with(tmp_path / "jobs.db", job_id, tamper)
+
+    with JobStore.open(url, clock=clock) as store:
+        verification = store.verify(job_id)
+        assert not verification.ok
+        assert tamper.rule in {problem.rule for problem in verification.problems}, verification.problems
+        assert store.verify(untouched).ok
+
+
+def test_an_unknown_topic_stops_its_job_and_no_other(tmp_path: Path, clock: ManualClock) -> None:
+    """Its history is corrupt to every reader; nothing is imported, and the other jobs go on."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock) as store:
+        job_id, other = _rich(store), created(store, "other")
+
+    tamper_with(tmp_path / "jobs.db", job_id, Tamper.TOPIC)
+
+    with JobStore.open(url, clock=clock) as store:
+        with pytest.raises(HistoryCorruptError, match="os:system"):
+            list(store.history(job_id))
+        refuses("history_corrupt", store.timeline, job_id)
+        assert store.claim(other, worker="w").generation == 1
+
+
+def test_a_rebuilt_status_equals_the_live_one(store: JobStore) -> None:
+    """The status row is a pure function of the events: nothing differs, nothing is mended."""
+    ids = [_rich(store, "a"), running(store, "b").job_id]
+    before = [store.status(job_id) for job_id in ids]
+
+    report = store.rebuild("status")
+
+    assert (report.jobs, report.mended) == (2, ())
+    assert [store.status(job_id) for job_id in ids] == before
+    refuses("invalid_request", store.rebuild, "nothing")
+
+
+def test_a_rebuild_mends_a_status_row_that_was_touched(tmp_path: Path, clock: ManualClock) -> None:
+    """The events are the truth; the row is made from them again."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock) as store:
+        job_id = _rich(store)
+        truth = store.status(job_id)
+
+    tamper_with(tmp_path / "jobs.db", job_id, Tamper.STATUS)
+
+    with JobStore.open(url, clock=clock) as store:
+        assert store.rebuild("status").mended == (job_id,)
+        assert store.status(job_id) == truth
+        assert store.verify(job_id).ok

@@ -1,0 +1,91 @@
+"""The second names of the engine: DurableJobs with submissions and deadlines, JobClient, and the awaitable store."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from jobledger import AsyncJobStore, DurableJobs, JobClient, JobRequest, JobStore, ManualClock, State
+from tests.contracts.conftest import LEASE
+from tests.contracts.jobs import refuses
+
+SOON = timedelta(seconds=20)
+
+
+def test_a_submission_is_followed_by_its_business_identity(store: JobStore, clock: ManualClock) -> None:
+    """Submit, claim, checkpoint, lose the worker, take over from the saved number, complete, and read the result."""
+    jobs = DurableJobs(store, owner="team", kind="rebuild")
+    submitted = jobs.submit("submit-42", "rebuild-42", {"partition": "p7"}, SOON)
+    lease = jobs.claim("rebuild-42", "w1", SOON)
+    jobs.checkpoint(lease, 4, SOON)
+    clock.advance(LEASE)
+
+    taken = jobs.claim("rebuild-42", "w2", SOON)
+
+    assert (submitted.key, submitted.state, submitted.reused) == ("rebuild-42", State.QUEUED, False)
+    assert (taken.checkpoint, taken.generation) == (4, 2)
+    refuses("stale_fence", jobs.renew, lease, SOON)
+    assert jobs.complete(taken, "p7:complete", SOON).outcome == "complete"
+    assert jobs.status("rebuild-42", SOON).result == "p7:complete"
+    again = jobs.submit("submit-42", "rebuild-42", {"partition": "p7"}, SOON)
+    assert (again.state, again.reused, again.job_id) == (State.COMPLETE, True, submitted.job_id)
+
+
+def test_a_submission_id_and_an_identity_belong_together(store: JobStore) -> None:
+    """The same submission with anything else has changed; another submission of the identity exists already."""
+    jobs = DurableJobs(store, owner="team", kind="rebuild")
+    jobs.submit("submit-42", "rebuild-42", 1, SOON)
+
+    refuses("payload_changed", jobs.submit, "submit-42", "rebuild-42", 2, SOON)
+    refuses("payload_changed", jobs.submit, "submit-42", "rebuild-43", 1, SOON)
+    refuses("job_exists", jobs.submit, "submit-43", "rebuild-42", 1, SOON)
+    refuses("unknown_job", jobs.status, "rebuild-43", SOON)
+
+
+def test_a_deadline_that_has_passed_is_said_to_have_passed(store: JobStore, clock: ManualClock) -> None:
+    """Before anything is sent; a deadline may be a span, a number of seconds, or an instant."""
+    jobs = DurableJobs(store, owner="team", kind="rebuild")
+
+    refuses("deadline_exceeded", jobs.submit, "s", "k", 1, 0)
+    refuses("deadline_exceeded", jobs.submit, "s", "k", 1, clock.now() - timedelta(days=9_000))
+    refuses("invalid_request", jobs.submit, "s", "k", 1, "soon")
+    assert sum(store.counts().values()) == 0
+
+
+def test_a_client_needs_no_workers_credentials(store: JobStore) -> None:
+    """It submits under a logical id and reads the recorded result; a lost reply is answered by submitting again."""
+    client = JobClient(store, "rebuild", owner="team")
+    submitted = client.submit("rebuild-7", {"p": 7}, SOON)
+    store.complete(store.claim(submitted.job_id, worker="w").fence, result="done")
+
+    assert client.submit("rebuild-7", {"p": 7}, SOON).result == "done"
+    assert client.status("rebuild-7", SOON).result == "done"
+    refuses("payload_changed", client.submit, "rebuild-7", {"p": 8}, SOON)
+
+
+def test_waiting_ends_with_the_job_or_with_its_deadline(store: JobStore) -> None:
+    """The status is answered once it is terminal; else the wait says that its deadline passed."""
+    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+    refuses("deadline_exceeded", store.wait, job_id, 0.01)
+    store.request_cancel(job_id, by="ops", reason="no use")
+
+    assert store.wait(job_id, 1).state is State.CANCELLED
+
+
+def test_the_awaitable_store_has_the_same_methods(store: JobStore) -> None:
+    """Each is the blocking one, awaited; nothing is missing."""
+    questions = {name for name in dir(JobStore) if not name.startswith("_")} - {"within", "open"}
+
+    assert questions <= set(dir(AsyncJobStore))
+
+    async def follow() -> object:
+        awaitable = AsyncJobStore(store)
+        receipts = await asyncio.gather(
+            *(awaitable.create(JobRequest(owner="team", key="k", kind="k")) for _ in range(20))
+        )
+        lease = await awaitable.claim(receipts[0].job_id, worker="w")
+        await awaitable.complete(lease.fence, result=1)
+        status = await awaitable.wait(lease.job_id, 5)
+        return len({receipt.job_id for receipt in receipts}), status.result
+
+    assert asyncio.run(follow()) == (1, 1)
