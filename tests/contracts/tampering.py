@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Tamper(Enum):
     """A change, the statements that make it, and the rule by which it has to be found."""
 
-    EDIT = ("chained", ["UPDATE stored_events SET state = replace(state, 'ops', 'spy') WHERE {event} = 6"])
+    EDIT = ("chained", ["UPDATE stored_events SET state = replace(state, 'ops', 'spy') WHERE {event} = 5"])
     DELETE = ("contiguous", ["DELETE FROM stored_events WHERE {event} = 4"])
     TRUNCATE = ("status_row", ["DELETE FROM stored_events WHERE {event} > 9"])
     SWAP = (
