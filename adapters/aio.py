@@ -33,7 +33,7 @@ def _awaitable(
 
 
 class AsyncJobStore:
-    """A ``JobStore`` whose methods are awaited; blocking calls wait in at most ``threads_max`` threads, never on the loop."""
+    """A ``JobStore`` whose methods are awaited; they run in at most ``threads_max`` threads, never on the loop."""
 
     def __init__(self, store: JobStore, *, threads_max: int = THREADS_MAX) -> None:
         """Wrap an open store."""

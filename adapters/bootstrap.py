@@ -35,7 +35,8 @@ LOOK_EVERY: Final = timedelta(seconds=1)
 class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
     """Jobs in one store and namespace: every command, every question; safe to share between threads.
 
-    ``with JobStore.open(url) as store`` closes it at the end. Source: the rules of ``jobledger.domain`` over one storage.
+    ``with JobStore.open(url) as store`` closes it at the end. Source: the rules of ``jobledger.domain`` over one
+    storage.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -88,7 +89,8 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         while not (status := self.status(job_id)).is_terminal:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise DeadlineExceededError(f"job {job_id}, which is {status.state.value}, to end")
+                waited_for = f"job {job_id}, which is {status.state.value}, to end"
+                raise DeadlineExceededError(waited_for)
             self._setting.storage.wait(min(LOOK_EVERY, timedelta(seconds=left)))
         return status
 

@@ -1,4 +1,4 @@
-"""The same engine under two other faces: ``DurableJobs`` with submissions and deadlines, ``JobClient`` without credentials."""
+"""The same engine under two other names: ``DurableJobs`` with submissions, ``JobClient`` without credentials."""
 
 from __future__ import annotations
 

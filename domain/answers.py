@@ -134,9 +134,10 @@ class LeaseStatus:
 class JobStatus:
     """A job at one sequence.
 
-    ``checkpoint``, ``payload`` and ``result`` are the values themselves; ``units`` counts receipts; ``error`` is the last
-    error recorded, also of an attempt that is tried again; ``failures`` and ``interrupts`` count ends without progress in a row;
-    ``head`` is the digest of the last event; ``policy`` is the policy's name and ``limits`` its resolved values.
+    ``checkpoint``, ``payload`` and ``result`` are the values themselves; ``units`` counts receipts; ``error`` is the
+    last error recorded, also of an attempt that is tried again; ``failures`` and ``interrupts`` count ends without
+    progress in a row; ``head`` is the digest of the last event; ``policy`` is the policy's name and ``limits`` its
+    resolved values.
     """
 
     job_id: str

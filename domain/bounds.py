@@ -31,6 +31,7 @@ EFFECTS_MAX: Final = 100
 BATCH_MAX: Final = 1_000
 PAGE_MAX: Final = 1_000
 BOUNDARY_BYTES_MAX: Final = 64 * 1024
+PATH_CHARACTERS_MAX: Final = 120
 JSON_TEXT_BYTES_MAX: Final = 256 * 1024 * 1024
 
 PRIORITY_MAX: Final = 2**31 - 1
@@ -93,7 +94,7 @@ def _scalar_problem(item: object) -> str:
 
 
 def _short(path: str) -> str:
-    return path if len(path) <= 120 else f"{path[:60]}…{path[-50:]}"
+    return path if len(path) <= PATH_CHARACTERS_MAX else f"{path[:60]}…{path[-50:]}"
 
 
 def text_problem(text: str) -> str:

@@ -1,7 +1,8 @@
 """The facts of a job: one class per event, each doing one whole thing.
 
 An event says what happened and when; which job, which sequence, which command caused it and the digest before it stand
-on its record (``jobledger.domain.history``). Fields are plain JSON once stored; a new shape is a new version with an upcaster.
+on its record (``jobledger.domain.history``). Fields are plain JSON once stored; a new shape is a new version with an
+upcaster.
 """
 
 from __future__ import annotations

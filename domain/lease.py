@@ -16,6 +16,7 @@ from typing import Final
 from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
 from jobledger.domain.errors import (
     AlreadyTerminalError,
+    InvalidError,
     InvalidRequestError,
     LeaseExpiredError,
     OutOfOrderError,
@@ -25,7 +26,7 @@ from jobledger.domain.errors import (
 from jobledger.domain.job import Attempt, Job
 from jobledger.domain.steps import Steps
 
-FENCE_TOKEN_CHARACTERS_MAX: Final = 4_000
+FENCE_TOKEN_CHARACTERS_MAX: Final = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Fence:
     def to_token(self) -> str:
         """The fence as text for a worker in another process; it is a secret and carries its last step."""
         parts = [self.job_id, self.generation, self.group, self.epoch, self.token, self.steps.last]
-        return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode()
+        return base64.urlsafe_b64encode(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()).decode()
 
     @classmethod
     def from_token(cls, text: str) -> Fence:
@@ -68,7 +69,7 @@ class Fence:
             require_text("fence", token)
             for number in (generation, epoch, last):
                 require_integer("fence", number, 0, INTEGER_MAX)
-        except (ValueError, TypeError, RecursionError, binascii.Error, InvalidRequestError):
+        except (ValueError, TypeError, RecursionError, binascii.Error, InvalidError):
             raise mistaken from None
         return cls(job_id, generation, group, epoch, token, Steps(last))
 

@@ -86,7 +86,7 @@ class Policy(Model):
         if self.renew_every * 2 >= self.lease:
             raise InvalidRequestError(
                 "Policy.renew_every",
-                f"{self.renew_every} is not below half of the lease of {self.lease}; renew at least twice within a lease",
+                f"{self.renew_every} is not below half of the lease of {self.lease}; renew at least twice within it",
             )
         return self
 

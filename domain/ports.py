@@ -44,15 +44,15 @@ class Entropy(Protocol):
         ...
 
 
-# What is read -----------------------------------------------------------------------------------------------------------
+# What is read --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A job's status row and lease row as a storage read them.
 
-    ``head`` is the digest of its last record, ``position`` its creation's place in the feed, ``epoch`` the current one of
-    the open attempt's group (1 where the group never advanced).
+    ``head`` is the digest of its last record, ``position`` its creation's place in the feed, ``epoch`` the current
+    one of the open attempt's group (1 where the group never advanced).
     """
 
     job: Job
@@ -114,7 +114,7 @@ class JobFilter:
     is_held: bool | None = None
 
 
-# What is written --------------------------------------------------------------------------------------------------------
+# What is written -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ class Inherit:
 class Guard:
     """What must still be true when an append is written, checked atomically with it.
 
-    ``sequence``: the job's last sequence (0: it must not exist). ``live_generation``: the lease row is of this generation
-    and not expired by the store's clock. ``seen_expiry``: the lease row still has this expiry (a renewal in between
-    conflicts). ``epochs``: each group is still at this epoch. ``step``: the lease row's step is below it.
+    ``sequence``: the job's last sequence (0: it must not exist). ``live_generation``: the lease row is of this
+    generation and not expired by the store's clock. ``seen_expiry``: the lease row still has this expiry (a renewal
+    in between conflicts). ``epochs``: each group is still at this epoch. ``step``: the lease row's step is below it.
     """
 
     sequence: int
@@ -164,8 +164,9 @@ class Guard:
 class Append:
     """All that one command leaves behind, written together or not at all.
 
-    ``job`` is the state after the records, ``lease`` the row after them (``None``: no attempt is open), ``snapshots`` the
-    states at sequences that a window may start from, ``dropped`` the checkpoint bodies that are not kept any longer.
+    ``job`` is the state after the records, ``lease`` the row after them (``None``: no attempt is open), ``snapshots``
+    the states at sequences that a window may start from, ``dropped`` the checkpoint bodies that are not kept any
+    longer.
     """
 
     guard: Guard

@@ -77,12 +77,12 @@ def is_body(digest: str, encoded: bytes) -> bool:
 
 
 def fingerprint(kind: str, payload: Json, origin: Json) -> str:
-    """The fingerprint under which two requests for one key count as the same: kind, payload, origin; key order aside."""
+    """The mark under which two requests for one key count as the same: kind, payload, origin; key order aside."""
     return sha256_hex(encode_json([kind, payload, origin], sort_keys=True))
 
 
 def derived_id(*names: str) -> str:
-    """An id that follows from names, so that two creators of one thing meet at it (a version 8 UUID of their SHA-256)."""
+    """An id that follows from names, so that two creators of one thing meet at it (a UUIDv8 of their SHA-256)."""
     raw = bytearray.fromhex(sha256_hex(*(name.encode() for name in names)))[:16]
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80

@@ -125,7 +125,7 @@ def _check_bodies(reader: Reader, walk: _Walk, recorded: RecordedEvent) -> None:
             walk.report(recorded.sequence, "body", f"the bytes of its {name} are not those that were recorded")
 
 
-# Rules of one step: each answers what is wrong, or nothing --------------------------------------------------------------
+# Rules of one step: each answers what is wrong, or nothing -----------------------------------------------------------
 
 Rule = "Callable[[_Walk, Job | None, RecordedEvent, Job], str | None]"
 
@@ -220,7 +220,7 @@ RULES: Final[dict[str, Callable[[_Walk, Job | None, RecordedEvent, Job], str | N
 """Every rule that one event can break, by the name under which a problem is reported."""
 
 
-# Rows beside the history ------------------------------------------------------------------------------------------------
+# Rows beside the history ---------------------------------------------------------------------------------------------
 
 
 def _check_rows(reader: Reader, walk: _Walk, loaded: Loaded) -> None:

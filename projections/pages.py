@@ -15,8 +15,8 @@ COUNT_MAX: Final = 10_000
 class JobPage:
     """Jobs, newest first.
 
-    ``total`` counts all that match; beyond ``COUNT_MAX`` it is ``None`` and ``total_at_least`` says so. ``next_cursor`` is
-    ``None`` on the last page.
+    ``total`` counts all that match; beyond ``COUNT_MAX`` it is ``None`` and ``total_at_least`` says so.
+    ``next_cursor`` is ``None`` on the last page.
     """
 
     jobs: tuple[JobStatus, ...]

@@ -261,7 +261,9 @@ class JobReads:
         require_text("resource", name)
         with self._setting.storage.reading() as reader:
             row = reader.resource(self._setting.namespace, owner, name)
-        return None if row is None else Resource(row.name, from_json(row.value), row.version, row.job_id, row.generation)
+        if row is None:
+            return None
+        return Resource(row.name, from_json(row.value), row.version, row.job_id, row.generation)
 
     # Audit ------------------------------------------------------------------------------------------------------------
 
@@ -364,7 +366,7 @@ def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
     return job, head, snapshots
 
 
-# What an operator may try, by name: each raises the refusal that the command itself would raise ---------------------------
+# What an operator may try, by name: each raises the refusal that the command itself would raise ----------------------
 
 
 def _rerun(standing: Standing) -> None:

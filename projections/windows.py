@@ -23,9 +23,9 @@ CURSOR_CHARACTERS_MAX: Final = 200
 class EventWindow:
     """A bounded slice of a job's events.
 
-    ``head`` is the job's last sequence, ``floor`` the first sequence still in reach of a window. When the cursor was older
-    than the floor, ``snapshot`` is the status at ``floor - 1`` and the events start at the floor: snapshot and events fold
-    to the head. ``next_after`` is the cursor to go on with.
+    ``head`` is the job's last sequence, ``floor`` the first sequence still in reach of a window. When the cursor was
+    older than the floor, ``snapshot`` is the status at ``floor - 1`` and the events start at the floor: snapshot and
+    events fold to the head. ``next_after`` is the cursor to go on with.
     """
 
     events: tuple[RecordedEvent, ...]

@@ -1,4 +1,4 @@
-"""Rows in memory, with the promise that every store makes: views are consistent, and drafts are written whole or not."""
+"""Rows in memory, with the promise of every store: views are consistent, and drafts are written whole or not at all."""
 
 from __future__ import annotations
 

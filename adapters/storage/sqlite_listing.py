@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, LiteralString
 
-from jobledger.adapters.storage.sqlite_reading import JOIN_LEASE, SELECT_STATUS, SQLiteJobReader, loaded, stored
+from jobledger.adapters.storage.sqlite_reading import (
+    FROM_STATUS,
+    JOIN_LEASE,
+    SELECT_STATUS,
+    SQLiteJobReader,
+    loaded,
+    stored,
+)
 from jobledger.domain.job import State
 from jobledger.domain.ports import JobFilter, Loaded, Positioned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-FEED_SCAN_MAX: Final = 50_000
-"""How many records one reading of the feed looks at, so that a filter that matches nothing costs no scan of the log."""
 
 _LAST_CHARACTER: Final = 0x10FFFF
 _FIRST_SURROGATE: Final = 0xD800
@@ -59,8 +63,8 @@ class SQLiteReader(SQLiteJobReader):
     def count(self, wanted: JobFilter, limit: int) -> int:
         """How many jobs match, counted no further than ``limit``."""
         source, matching, values = _matching(wanted)
-        statement = "SELECT count(*) AS jobs FROM (SELECT 1 " + source + " WHERE " + matching + " LIMIT :limit)"
-        return self._count(statement, **values, limit=limit)
+        wanted_jobs = "SELECT 1 " + source + " WHERE " + matching + " LIMIT :limit"
+        return self._count("SELECT count(*) AS jobs FROM (" + wanted_jobs + ")", **values, limit=limit)
 
     # By the log's rowid; each record's job by UNIQUE (job_id). Streams of groups have no job and are left out.
     FEED: Final[LiteralString] = """
@@ -75,7 +79,7 @@ class SQLiteReader(SQLiteJobReader):
     ) -> tuple[list[Positioned], int]:
         """Records of all jobs by position, and the position up to which nothing further matches."""
         [last] = self._all(self.LAST_POSITION)
-        upto = max(after, min(last["position"], after + FEED_SCAN_MAX))
+        upto = max(after, last["position"])
         statement = self.FEED
         if owner is not None:
             statement += " AND s.owner = :owner"
@@ -110,7 +114,7 @@ class SQLiteReader(SQLiteJobReader):
 
 def _matching(wanted: JobFilter) -> tuple[LiteralString, LiteralString, dict[str, object]]:
     """The tables, the conditions and the values of a filter."""
-    source: LiteralString = "FROM job_status AS s"
+    source = FROM_STATUS
     matching: LiteralString = "s.namespace = :namespace"
     values: dict[str, object] = {"namespace": wanted.namespace}
     if wanted.label is not None:

@@ -27,6 +27,8 @@ SELECT_STATUS: Final[LiteralString] = """
         CASE WHEN l.generation IS NULL THEN 0 ELSE coalesce(g.epoch, 1) END AS epoch
 """
 
+FROM_STATUS: Final[LiteralString] = "FROM job_status AS s"
+
 JOIN_LEASE: Final[LiteralString] = """
     LEFT JOIN job_lease AS l ON l.namespace = s.namespace AND l.job_id = s.job_id
     LEFT JOIN worker_group AS g ON g.namespace = l.namespace AND g.name = l.worker_group
@@ -74,10 +76,7 @@ class SQLiteJobReader(SQLiteRows):
 
     # By UNIQUE (job_id).
     LOAD: Final[LiteralString] = (
-        SELECT_STATUS
-        + "FROM job_status AS s"
-        + JOIN_LEASE
-        + "WHERE s.job_id IN (SELECT value FROM json_each(:job_ids))"
+        SELECT_STATUS + FROM_STATUS + JOIN_LEASE + "WHERE s.job_id IN (SELECT value FROM json_each(:job_ids))"
     )
 
     def load(self, job_ids: Sequence[str]) -> dict[str, Loaded]:

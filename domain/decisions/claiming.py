@@ -40,7 +40,8 @@ def claimable(job: Job) -> Claimable:
     """What has to come true before a claim can take this job.
 
     ``WHEN_READY``: its time has come. ``WHEN_DEAD``: its lease ran out, or its group's epoch advanced.
-    ``WHEN_FENCED``: only the latter, since one more expiry would use up its budget. ``NEVER``: an operator is needed, or it ended.
+    ``WHEN_FENCED``: only the latter, since one more expiry would use up its budget. ``NEVER``: an operator is needed,
+    or it ended.
     """
     if job.is_terminal or job.hold is not None or job.cancel is not None:
         return Claimable.NEVER

@@ -40,8 +40,9 @@ CONTROLS: Final = ("pause", "cancel", "retry")
 class JobRequest(Model):
     """What a caller asks for: who owns the job, under which key, what kind of work on which input.
 
-    ``key`` is the idempotency key within the owner (``None``: every create makes a new job); ``ready_at`` is the instant
-    before which nobody may claim it; larger ``priority`` goes first; ``controls`` are those that operators may use.
+    ``key`` is the idempotency key within the owner (``None``: every create makes a new job); ``ready_at`` is the
+    instant before which nobody may claim it; larger ``priority`` goes first; ``controls`` are those that operators
+    may use.
 
     Raises:
         InvalidRequestError: a field is missing, unknown, or of another type. Contents are checked by ``create``.
@@ -154,9 +155,8 @@ def create(new: NewJob, met: Met, *, now: datetime) -> list[Created]:
         return []
     depth = new.policy.queue_depth_max
     if depth is not None and met.queued >= depth:
-        raise AdmissionRefusedError(
-            f"queue {request.queue!r} has {met.queued} queued jobs, at most {depth} are allowed"
-        )
+        reason = f"queue {request.queue!r} has {met.queued} queued jobs, at most {depth} are allowed"
+        raise AdmissionRefusedError(reason)
     if met.unadmitted is not None:
         raise AdmissionRefusedError(met.unadmitted)
     return [_created(new, now)]
@@ -173,8 +173,10 @@ def _require_same(new: NewJob, job: Job) -> None:
 
 
 def _lineage(origin: Origin | None) -> tuple[object, ...] | None:
-    """What makes two origins the same: not who asked, or why."""
-    return (origin.how, origin.of, origin.sequence, origin.from_checkpoint) if origin else None
+    """What makes two origins the same: not who asked, or why; a rerun is of the end, whatever upkeep added to it."""
+    if origin is None:
+        return None
+    return origin.how, origin.of, origin.sequence if origin.how == "fork" else None, origin.from_checkpoint
 
 
 def _created(new: NewJob, now: datetime, checkpoint: Body | None = None, units: int = 0) -> Created:

@@ -87,7 +87,8 @@ def resume(standing: Standing, *, by: str, reason: str, expected_sequence: int |
 def recover(standing: Standing) -> list[JobEvent]:
     """Park an attempt whose lease is not live; never complete it.
 
-    With a cancel request it is cancelled instead. When its budget is used up the engine holds it, unless an operator does.
+    With a cancel request it is cancelled instead. When its budget is used up the engine holds it, unless an operator
+    does.
 
     Raises:
         AlreadyTerminalError: the job has ended.

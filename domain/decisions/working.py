@@ -210,7 +210,8 @@ def require_progress(done: object, total: object, message: object) -> None:
 def pause(standing: Standing, fence: Fence, step: int, *, before: Sequence[JobEvent] = ()) -> list[JobEvent]:
     """Park at a boundary and give the lease back: for a hold if one is in force, else for a drain (due at once).
 
-    ``before`` are the events of the checkpoint that was saved on the way. A pending cancel request ends the job instead.
+    ``before`` are the events of the checkpoint that was saved on the way. A pending cancel request ends the job
+    instead.
 
     Raises:
         the fence's refusals, in their order.

@@ -35,8 +35,8 @@ class EffectConflictError(RefusedError):
 
     def __str__(self) -> str:
         return (
-            f"resource {self.resource!r} is at version {self.current}, the effect expected {self.expected}; nothing was "
-            "committed and the attempt stays open: read the resource and stage the effect again"
+            f"resource {self.resource!r} is at version {self.current}, the effect expected {self.expected}; nothing "
+            "was committed and the attempt stays open: read the resource and stage the effect again"
         )
 
 

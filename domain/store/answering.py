@@ -47,6 +47,8 @@ def execution_result(told: Told) -> ExecutionResult:
 
 
 def unit_answer(unit: str) -> Callable[[Told], UnitReceipt]:
+    """The receipt of a unit: the one just recorded, or the first."""
+
     def answer(told: Told) -> UnitReceipt:
         for fact in told.facts:
             if isinstance(fact, UnitRecorded):
@@ -60,6 +62,7 @@ def unit_answer(unit: str) -> Callable[[Told], UnitReceipt]:
 
 
 def first_receipt(session: Session, job_id: str, unit: str) -> FirstReceipt | None:
+    """The receipt that a unit has already, of any generation."""
     row = session.unit(job_id, unit)
     if row is None:
         return None

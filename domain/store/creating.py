@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
 from jobledger.domain.answers import CreateReceipt, Lease, status_of
-from jobledger.domain.bounds import BATCH_MAX, require_count, require_integer, require_lease, require_text
+from jobledger.domain.bounds import BATCH_MAX, INTEGER_MAX, require_count, require_integer, require_lease, require_text
 from jobledger.domain.decisions.creating import (
     JobRequest,
     Met,
@@ -190,6 +191,30 @@ class CreateCommands(Commands):
         return self._run(_create_command(new, cause, decide, is_given=is_given))
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a worker claims; ``lease`` and ``epoch`` are ``None`` where the policy and the group say."""
+
+    worker: str
+    lease: timedelta | None
+    group: str
+    epoch: int | None
+    respect_hold: bool
+
+
+def require_terms(
+    worker: str, lease: timedelta | float | None, group: str, epoch: int | None, *, respect_hold: bool = True
+) -> Terms:
+    """Check the terms of a claim.
+
+    Raises:
+        InvalidRequestError, UnstorableValueError: a name is empty or too long, a span or epoch out of its range.
+    """
+    span = None if lease is None else require_lease("lease", lease)
+    known = None if epoch is None else require_integer("epoch", epoch, 1, INTEGER_MAX)
+    return Terms(require_text("worker", worker), span, require_text("group", group), known, respect_hold)
+
+
 class ClaimCommands(Commands):
     """Starting attempts."""
 
@@ -222,8 +247,8 @@ class ClaimCommands(Commands):
             BudgetExhaustedError, NotReadyError: in this order; no attempt was started.
             StaleFenceError: a repeated claim whose attempt has ended.
         """
-        claim = self._claim(job_id, worker, lease, group, epoch, respect_hold, command_id, token)
-        return self._run(claim)
+        terms = require_terms(worker, lease, group, epoch, respect_hold=respect_hold)
+        return self._run(self._claim(job_id, terms, command_id, token))
 
     def claim_next(
         self,
@@ -249,6 +274,7 @@ class ClaimCommands(Commands):
             _require_epoch(session, self._setting.namespace, group, epoch)
             return session.candidates(self._setting.namespace, queues=wanted_queues, kinds=wanted_kinds, limit=limit)
 
+        terms = require_terms(worker, lease, group, epoch)
         leases: list[Lease] = []
         passed: set[str] = set()
         while len(leases) < limit:
@@ -262,7 +288,7 @@ class ClaimCommands(Commands):
             if not fresh:
                 break
             passed.update(fresh)
-            claims = [self._claim(job_id, worker, lease, group, epoch, True, None, None) for job_id in fresh]
+            claims = [self._claim(job_id, terms) for job_id in fresh]
             for answer in execute(self._setting.storage, claims, self._call()):
                 if isinstance(answer, Lease):
                     leases.append(answer)
@@ -273,39 +299,27 @@ class ClaimCommands(Commands):
         return leases
 
     def _claim(
-        self,
-        job_id: str,
-        worker: str,
-        lease: timedelta | float | None,
-        group: str,
-        epoch: int | None,
-        respect_hold: bool,  # noqa: FBT001  # the public methods name it
-        command_id: str | None,
-        token: str | None,
+        self, job_id: str, terms: Terms, command_id: str | None = None, token: str | None = None
     ) -> Command[Lease]:
-        require_text("worker", worker)
-        require_text("group", group)
-        if epoch is not None:
-            require_integer("epoch", epoch, 1, 2**63 - 1)
-        span = None if lease is None else require_lease("lease", lease)
         secret = self._setting.entropy.new_token() if token is None else require_text("token", token)
         digest = token_digest(secret)
 
         def decide(session: Session, standing: Standing) -> Decision:
-            current = session.group(self._setting.namespace, group).epoch
+            current = session.group(self._setting.namespace, terms.group).epoch
             facts = decisions.claim(
                 standing,
-                worker=worker,
-                lease=span or standing.job.policy.lease,
-                group=group,
-                epoch=current if epoch is None else epoch,
+                worker=terms.worker,
+                lease=terms.lease or standing.job.policy.lease,
+                group=terms.group,
+                epoch=current if terms.epoch is None else terms.epoch,
                 current_epoch=current,
                 token_digest=digest,
-                respect_hold=respect_hold,
+                respect_hold=terms.respect_hold,
             )
-            return Decision(facts=facts)
+            return Decision(facts=facts, epochs=((terms.group, current),))
 
-        arguments = [worker, span and span.total_seconds(), group, epoch, respect_hold, digest]
+        span = terms.lease and terms.lease.total_seconds()
+        arguments = [terms.worker, span, terms.group, terms.epoch, terms.respect_hold, digest]
         return self._command(
             job_id,
             "claim",

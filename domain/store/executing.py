@@ -37,7 +37,8 @@ UNKNOWN_MAX: Final = 3
 class Decision:
     """The facts a command decided on, and what has to be stored beside them.
 
-    No facts: what was asked stands already (``reused``), or only the lease moves (``expires_at``).
+    No facts: what was asked stands already (``reused``), or only the lease moves (``expires_at``). ``epochs``: the
+    groups that must still be where they are when the facts are written.
     """
 
     facts: Sequence[JobEvent] = ()
@@ -47,6 +48,7 @@ class Decision:
     unit: str | None = None
     inherit: Inherit | None = None
     expires_at: datetime | None = None
+    epochs: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,6 @@ class Command(Generic[Answer]):
     answer: Callable[[Told], Answer]
     fence: Fence | None = None
     step: int | None = None
-    epochs: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -300,11 +301,12 @@ def _guard(command: Command[Any], decision: Decision, standing: Standing | None)
     """The preconditions under which the decision holds, for the store to check again as it writes."""
     ends_or_revives = any(isinstance(fact, Interrupted | LeaseRenewedLate) for fact in decision.facts)
     fence = command.fence
+    attempt = standing.job.attempt if standing else None
     return Guard(
         sequence=standing.job.sequence if standing else 0,
         live_generation=fence.generation if fence and not ends_or_revives else None,
         seen_expiry=standing.expires_at if standing and ends_or_revives else None,
-        epochs=((fence.group, fence.epoch),) if fence else command.epochs,
+        epochs=((attempt.group, attempt.epoch),) if fence and attempt else decision.epochs,
         step=command.step,
     )
 

@@ -70,18 +70,20 @@ class Completion:
 class WorkerCommands(Commands):
     """What an attempt may write; each call presents its fence, which the store checks again as it writes."""
 
-    def renew(self, fence: Fence) -> Renewal:
+    def renew(self, fence: Fence, *, command_id: str | None = None) -> Renewal:
         """Move the expiry of the lease a full span on from now, never back; accepted late while nobody took over.
+
+        Only a late renewal is an event, and so only a late one is remembered under its command id.
 
         Raises:
             StaleFenceError, AlreadyTerminalError, StaleEpochError: the attempt is over; stop it.
         """
-        return self._run(self._renewal(fence))
+        return self._run(self._renewal(fence, command_id))
 
     def renew_many(self, fences: Sequence[Fence]) -> list[Renewal | JobledgerError]:
         """Renew up to ``BATCH_MAX`` leases at once; one answer per item, in order."""
         require_count("fences", len(fences), BATCH_MAX)
-        return execute(self._setting.storage, [self._renewal(fence) for fence in fences], self._call())
+        return execute(self._setting.storage, [self._renewal(fence, None) for fence in fences], self._call())
 
     def checkpoint(
         self,
@@ -272,13 +274,13 @@ class WorkerCommands(Commands):
         answers |= dict(zip(commands, made, strict=True))
         return [answers[place] for place in range(len(completions))]
 
-    def _renewal(self, fence: Fence) -> Command[Renewal]:
+    def _renewal(self, fence: Fence, command_id: str | None) -> Command[Renewal]:
         def decide(_: Session, standing: Standing) -> Decision:
             facts = decisions.renew(standing, fence)
             return Decision(facts=facts, expires_at=renewed_expiry(standing))
 
         return self._command(
-            fence.job_id, "renew", _identity(fence), command_id=None, decide=decide, answer=renewal, fence=fence
+            fence.job_id, "renew", _identity(fence), command_id=command_id, decide=decide, answer=renewal, fence=fence
         )
 
     def _completion(self, item: Completion) -> Command[ExecutionResult]:

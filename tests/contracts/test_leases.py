@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobledger import Effect, Fence, JobledgerError, JobStore, Lease, ManualClock, State
+from jobledger import Completion, Effect, Fence, JobledgerError, JobStore, Lease, ManualClock, State
 from tests.contracts.conftest import LEASE
 from tests.contracts.jobs import created, forged, refuses, running, topics, trace
 
@@ -44,7 +44,7 @@ def test_an_expired_lease_can_write_nothing(
 def test_a_stale_worker_can_write_nothing(
     store: JobStore, clock: ManualClock, write: Callable[[JobStore, Fence, datetime], object]
 ) -> None:
-    """Failure boundary: an old worker finalises. After a take-over the old fence is stale, the newer attempt protected."""
+    """Failure boundary: an old worker finalises. Its fence is stale, the newer attempt is protected."""
     old = running(store)
     clock.advance(LEASE)
     new = store.claim(old.job_id, worker="w2")
@@ -171,7 +171,7 @@ def test_sixteen_workers_racing_for_one_expired_lease_have_one_winner(store: Job
 
 
 def test_recovery_and_completion_at_once_end_in_one_of_the_two(store: JobStore, clock: ManualClock) -> None:
-    """Either the completion came first and recovery has nothing to do, or the attempt is parked and completes no more."""
+    """Either the renewal came first and recovery is refused, or the attempt is parked and completes no more."""
     for number in range(40):
         lease = running(store, f"k{number}", policy="quick")
         clock.advance(timedelta(seconds=2))
@@ -289,8 +289,6 @@ def test_a_batch_of_renewals_answers_each_for_itself(store: JobStore, clock: Man
 
 def test_a_batch_of_completions_answers_each_for_itself(store: JobStore) -> None:
     """A conflict, a stale fence and a doubled item fail alone."""
-    from jobledger import Completion
-
     leases = [running(store, f"k{number}") for number in range(4)]
     store.complete(leases[1].fence, result=0)
 

@@ -248,7 +248,7 @@ SITUATIONS = (_queued, _paused, _running, _expired, _parked, _cancelling, _compl
 def test_the_controls_that_are_advertised_are_those_that_are_accepted(
     store: JobStore, clock: ManualClock, situation: Callable[[JobStore, ManualClock], str], name: str
 ) -> None:
-    """What ``controls`` says may be asked is accepted; what it says may not is refused by that very code, changing nothing."""
+    """What may be asked is accepted; what may not is refused by the code that was told, changing nothing."""
     job_id = situation(store, clock)
     controls = store.controls(job_id)
     before = trace(store, job_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobledger import JobStore, ManualClock, State
+from jobledger.errors import InvalidRequestError
 from tests.contracts.jobs import created, refuses, running, topics
 
 
@@ -35,7 +37,7 @@ def test_a_window_is_a_contiguous_slice_with_a_cursor(store: JobStore) -> None:
 
 
 def test_a_cursor_that_is_too_old_gets_a_snapshot_and_the_events_after_it(store: JobStore) -> None:
-    """Failure boundary: event cursor too old. The partial history is explicit, and snapshot and events fold to the head."""
+    """Failure boundary: event cursor too old. The gap is explicit, and snapshot and events fold to the head."""
     job_id = _busy(store, 60, policy="narrow")
 
     window = store.events(job_id, after=0, limit=1_000)
@@ -44,7 +46,7 @@ def test_a_cursor_that_is_too_old_gets_a_snapshot_and_the_events_after_it(store:
     assert window.floor <= 62 - 20 + 1
     assert window.floor > 62 - 20 - 2
     assert window.snapshot == store.status(job_id, at=window.floor - 1)
-    assert [event.sequence for event in window.events][0] == window.floor
+    assert window.events[0].sequence == window.floor
     assert len(window.events) <= 20
     last = store.events(job_id, after=window.next_after)
     assert last.snapshot is None
@@ -196,10 +198,8 @@ def test_the_feed_can_be_narrowed_without_losing_its_place(store: JobStore) -> N
 @given(cursor=st.text(max_size=60))
 def test_no_text_is_mistaken_for_a_cursor(store: JobStore, cursor: str) -> None:
     """Whatever text comes as a cursor, it is read or refused by name."""
-    try:
+    with suppress(InvalidRequestError):
         store.feed(after=cursor)
-    except Exception as refusal:  # noqa: BLE001  # the point is which one it is
-        assert getattr(refusal, "code", "") == "invalid_request"
 
 
 def test_the_timeline_shows_attempts_waits_and_marks(store: JobStore, clock: ManualClock) -> None:

@@ -12,7 +12,6 @@ from tests.cases.values import Case, cases
 from tests.contracts.conftest import LEASE
 from tests.contracts.jobs import created, refuses, running, topics, trace
 
-
 VALUES = [case for case in cases() if case.has_value]
 
 
