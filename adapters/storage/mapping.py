@@ -1,4 +1,4 @@
-"""A jobledger history as the eventsourcing library sees it: its mapper for our records, and its projector for our jobs."""
+"""A jobledger history as the eventsourcing library sees it: a mapper for our records, a projector for our jobs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LedgerMapper(Mapper[str]):
 
 
 def project_job(job: Any, events: Iterable[LedgerEvent]) -> Any:
-    """Fold a job for ``Repository.get(job_id, projector_func=project_job)``; answers a ``Job``, or ``None`` for no events.
+    """Fold a job, for ``Repository.get(job_id, projector_func=project_job)``: a ``Job``, or ``None`` for no events.
 
     Raises:
         HistoryCorruptError: an event does not follow the one before it.

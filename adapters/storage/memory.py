@@ -12,7 +12,7 @@ from jobledger.adapters.storage.memory_tables import Committed, Draft
 from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from datetime import timedelta
 
     from jobledger.domain.ports import Clock
@@ -31,7 +31,7 @@ class MemoryStorage:
         self._is_closed = False
 
     @contextmanager
-    def reading(self) -> Iterator[MemoryReader]:
+    def reading(self) -> Generator[MemoryReader]:
         """A consistent view: as of its beginning, whatever is written meanwhile.
 
         Raises:
@@ -47,7 +47,7 @@ class MemoryStorage:
             self._rows.close_view(view)
 
     @contextmanager
-    def writing(self, patience: timedelta, connection: object | None = None) -> Iterator[MemorySession]:
+    def writing(self, patience: timedelta, connection: object | None = None) -> Generator[MemorySession]:
         """A session; what it writes is seen by nobody before its block ends without an exception.
 
         Raises:

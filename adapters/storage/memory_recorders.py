@@ -30,8 +30,7 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         super().__init__()
         self.lock: threading.RLock = self._database_lock
         self.turn = threading.Lock()
-        self._commits = 0
-        self.changes = Changes(lambda: self._commits)
+        self.changes = Changes(lambda: self.last_position)
         self.changes.start()
         self._command_ids: list[str | None] = []
         self._caused: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -67,7 +66,6 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         with self.lock:
             self._insert_events(events, command_ids=command_ids)
             apply()
-            self._commits += 1
         self._notify_listeners()
 
     # What the library uses --------------------------------------------------------------------------------------------
@@ -85,7 +83,6 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         try:
             with self.lock:
                 positions = self._insert_events(stored_events, **kwargs)
-                self._commits += 1
         finally:
             self.turn.release()
         self._notify_listeners()

@@ -152,7 +152,7 @@ class MemorySession(MemoryReader):
                 self._draft.put(BODIES, key, body)
 
     def _inherit(self, job_id: str, source: str, sequence: int) -> None:
-        """Copy receipts with their bodies; they stand there from the first event on, and no generation recorded them."""
+        """Copy receipts with their bodies; they stand from the first event on, and no generation recorded them."""
         for unit in self._units_of(source):
             if unit.sequence > sequence:
                 continue

@@ -35,7 +35,7 @@ class Migration:
 @cache
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """All steps of a dialect's schema, in their order; the files are part of this package."""
-    folder = files(__package__) / "migrations" / dialect
+    folder = files("jobledger.adapters.storage") / "migrations" / dialect
     found = [(file.name, file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".sql")]
     return tuple(Migration(int(name[:4]), name.removesuffix(".sql"), text) for name, text in sorted(found))
 

@@ -20,11 +20,11 @@ from jobledger.adapters.storage.sqlite_datastore import SQLiteLedgerDatastore
 from jobledger.adapters.storage.sqlite_errors import after_commit, unavailable
 from jobledger.adapters.storage.sqlite_listing import SQLiteReader
 from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerFactory, SQLiteLedgerRecorder
-from jobledger.adapters.storage.sqlite_session import SQLiteSession
+from jobledger.adapters.storage.sqlite_session import SQLiteSession, ended_by_caller
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from datetime import timedelta
 
     from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection
@@ -101,7 +101,7 @@ class SQLiteStorage:
             self._is_schema_known = True
 
     @contextmanager
-    def _library_errors(self) -> Iterator[None]:
+    def _library_errors(self) -> Generator[None]:
         """Give the library's errors a caller's name."""
         try:
             yield
@@ -118,7 +118,7 @@ class SQLiteStorage:
     # Reading and writing ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Iterator[SQLiteReader]:
+    def reading(self) -> Generator[SQLiteReader]:
         """A consistent view: as of its first reading, whatever is written meanwhile.
 
         Raises:
@@ -137,7 +137,7 @@ class SQLiteStorage:
             self._give_back(connection)
 
     @contextmanager
-    def writing(self, patience: timedelta, connection: object | None = None) -> Iterator[SQLiteSession]:
+    def writing(self, patience: timedelta, connection: object | None = None) -> Generator[SQLiteSession]:
         """A transaction that holds the write lock of the file from its beginning.
 
         Raises:
@@ -162,7 +162,7 @@ class SQLiteStorage:
             except BaseException as error:
                 session.close()
                 if session.tried_to_end:
-                    raise _ended_by_caller() from error
+                    raise ended_by_caller() from error
                 raise
             session.close()
             self._commit(session, own)
@@ -175,11 +175,7 @@ class SQLiteStorage:
         if own.is_inherited:
             reason = "this process was forked in the middle of the transaction, which belongs to its parent"
             raise StoreUnavailableError(reason)
-        if session.tried_to_end:
-            raise _ended_by_caller()
-        if not raw.in_transaction:
-            reason = f"SQLite rolled the transaction on {self.path} back after an error"
-            raise StoreUnavailableError(reason)
+        session.require_open()
         try:
             raw.execute("COMMIT")
         except sqlite3.Error as error:
@@ -213,9 +209,3 @@ class SQLiteStorage:
     def close(self) -> None:
         """Give back connections and files; those in use follow when their blocks end."""
         self.datastore.close()
-
-
-def _ended_by_caller() -> InvalidRequestError:
-    return InvalidRequestError(
-        "connection", "its statements may not begin, commit or roll back: jobledger does; everything was rolled back"
-    )

@@ -18,7 +18,7 @@ from typing_extensions import override
 from jobledger.adapters.storage.sqlite_errors import is_busy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
 READ_PATIENCE_SECONDS: Final = 10.0
@@ -57,7 +57,7 @@ class SQLiteLedgerConnection(SQLiteConnection):
 
     @override
     @contextmanager
-    def transaction(self, *, commit: bool, patience: float = READ_PATIENCE_SECONDS) -> Iterator[SQLiteCursor]:
+    def transaction(self, *, commit: bool, patience: float = READ_PATIENCE_SECONDS) -> Generator[SQLiteCursor]:
         with SQLiteLedgerTransaction(self, commit=commit, patience=patience) as cursor, cursor:
             yield cursor
 

@@ -54,17 +54,21 @@ class SQLiteReader(SQLiteJobReader):
     def jobs(self, wanted: JobFilter, *, before: int | None, limit: int) -> list[Loaded]:
         """Matching jobs, newest first, created before a position."""
         source, matching, values = _matching(wanted)
+        # The label's rows and every index of a filter's column end in the position, which is the order wanted.
+        position: LiteralString = "s.position" if wanted.label is None else "b.position"
         if before is not None:
-            matching += " AND s.position < :before"
-        # By the index of one of the filter's columns: all of them end in the position, which is the order wanted.
-        statement = SELECT_STATUS + source + JOIN_LEASE + "WHERE " + matching + " ORDER BY s.position DESC LIMIT :limit"
+            matching += " AND " + position + " < :before"
+        statement = (
+            SELECT_STATUS + source + JOIN_LEASE + "WHERE " + matching + " ORDER BY " + position + " DESC LIMIT :limit"
+        )
         return [loaded(row) for row in self._all(statement, **values, before=before, limit=limit)]
 
     def count(self, wanted: JobFilter, limit: int) -> int:
         """How many jobs match, counted no further than ``limit``."""
         source, matching, values = _matching(wanted)
-        wanted_jobs = "SELECT 1 " + source + " WHERE " + matching + " LIMIT :limit"
-        return self._count("SELECT count(*) AS jobs FROM (" + wanted_jobs + ")", **values, limit=limit)
+        rows = source + " WHERE " + matching
+        statement = "SELECT count(*) AS jobs FROM (SELECT 1 " + rows + " LIMIT :limit)"  # noqa: S608  # literals only
+        return self._count(statement, **values, limit=limit)
 
     # By the log's rowid; each record's job by UNIQUE (job_id). Streams of groups have no job and are left out.
     FEED: Final[LiteralString] = """
@@ -118,7 +122,6 @@ def _matching(wanted: JobFilter) -> tuple[LiteralString, LiteralString, dict[str
     matching: LiteralString = "s.namespace = :namespace"
     values: dict[str, object] = {"namespace": wanted.namespace}
     if wanted.label is not None:
-        # The label's rows come in the order of positions, so the jobs do too.
         source = "FROM job_label AS b CROSS JOIN job_status AS s ON s.position = b.position"
         matching += " AND b.namespace = :namespace AND b.name = :label"
         values["label"], value = wanted.label

@@ -7,16 +7,13 @@ import sqlite3
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from eventsourcing.persistence import ConnectionPoolClosedError, ConnectionUnavailableError, InterfaceError
 from eventsourcing.sqlite import SQLiteConnection, SQLiteConnectionPool
 from typing_extensions import override
 
 from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 WRITE_PATIENCE_SECONDS: Final = 30.0
 """How long the library's recorders wait for their turn to write when nobody says otherwise."""
@@ -48,9 +45,6 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
         self._idle: list[SQLiteLedgerConnection] = []
         self._turn = threading.Lock()
         self._writer: SQLiteLedgerConnection | None = None
-        self._watch = threading.Lock()
-        self._watcher: SQLiteLedgerConnection | None = None
-        self._watchers = 0
         self._is_forking = False
         self._inherited: list[object] = []
 
@@ -82,16 +76,19 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
             connection = self._take_idle(is_writer=is_writer)
             place = connection or object()
             self._lent[place] = threading.get_ident()
-        if connection is not None:
-            return connection
+        return connection or self._open_at(place)
+
+    def _open_at(self, place: object) -> SQLiteLedgerConnection:
+        """Open a connection and put it in its place; nobody waits for that, and a fork waits for it."""
         try:
             connection = self._create_connection()
-        finally:
+        except BaseException:
             with self._state:
-                thread = self._lent.pop(place)
-                if connection is not None:
-                    self._lent[connection] = thread
+                del self._lent[place]
                 self._state.notify_all()
+            raise
+        with self._state:
+            self._lent[connection] = self._lent.pop(place)
         return connection
 
     def _require_usable(self) -> None:
@@ -133,37 +130,23 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
         except sqlite3.Error as error:
             raise InterfaceError(error) from error
 
-    def version(self) -> Hashable:
-        """A value that differs whenever anybody committed in between; ``None`` while the file cannot be asked."""
-        # PRAGMA data_version compares only within one connection, so one is kept for it.
-        with self._watch:
-            try:
-                if self._watcher is None:
-                    self._require_usable()
-                    self._watcher = self._create_connection()
-                    self._watchers += 1
-                return self._watchers, self._watcher.raw.execute("PRAGMA data_version").fetchone()[0]
-            except (sqlite3.Error, InterfaceError, ConnectionPoolClosedError):
-                return None
-
     @override
     def close(self) -> None:
         """Close what is idle; a connection that is lent is closed when it comes back."""
-        if hasattr(self, "_watch"):
-            self._closed = True
-            with self._watch, self._state:
+        if hasattr(self, "_state"):
+            with self._state:
+                self._closed = True
                 self._close_idle()
 
     def _close_idle(self) -> None:
-        idle = [*self._idle, self._writer, self._watcher]
-        self._idle, self._writer, self._watcher = [], None, None
+        idle = [*self._idle, self._writer]
+        self._idle, self._writer = [], None
         for connection in idle:
             if connection is not None:
                 connection.close()
 
     def before_fork(self) -> None:
         """Lend nothing, wait until other threads have ended their transactions, and close everything."""
-        self._watch.acquire()
         self._state.acquire()
         self._is_forking = True
         deadline = time.monotonic() + FORK_PATIENCE_SECONDS
@@ -179,7 +162,6 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
         self._is_forking = False
         self._state.notify_all()
         self._state.release()
-        self._watch.release()
 
     def after_fork_in_child(self) -> None:
         """Start over with connections of one's own, unless a transaction was inherited half-way."""

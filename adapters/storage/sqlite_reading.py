@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from jobledger.domain.errors import StoreUnavailableError
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Clock
 
@@ -28,7 +29,6 @@ SELECT_STATUS: Final[LiteralString] = """
 """
 
 FROM_STATUS: Final[LiteralString] = "FROM job_status AS s"
-
 JOIN_LEASE: Final[LiteralString] = """
     LEFT JOIN job_lease AS l ON l.namespace = s.namespace AND l.job_id = s.job_id
     LEFT JOIN worker_group AS g ON g.namespace = l.namespace AND g.name = l.worker_group
@@ -43,6 +43,7 @@ class SQLiteRows:
         self._raw = raw
         self._clock = clock
         self._path = path
+        self._failure: StoreUnavailableError | None = None
 
     def now(self) -> datetime:
         """The store's clock, read at this call."""
@@ -57,14 +58,19 @@ class SQLiteRows:
         try:
             return self._raw.execute(statement, values)
         except sqlite3.Error as error:
-            raise unavailable(error, self._path) from error
+            raise self._failed(error) from error
 
     def _all(self, statement: LiteralString, **values: object) -> list[sqlite3.Row]:
         cursor = self._execute(statement, **values)
         try:
             return cursor.fetchall()
         except sqlite3.Error as error:
-            raise unavailable(error, self._path) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: sqlite3.Error) -> StoreUnavailableError:
+        """What a failing statement means; it is remembered, so that its transaction is never committed."""
+        self._failure = unavailable(error, self._path)
+        return self._failure
 
     def _one(self, statement: LiteralString, **values: object) -> sqlite3.Row | None:
         rows = self._all(statement, **values)
@@ -76,7 +82,7 @@ class SQLiteJobReader(SQLiteRows):
 
     # By UNIQUE (job_id).
     LOAD: Final[LiteralString] = (
-        SELECT_STATUS + FROM_STATUS + JOIN_LEASE + "WHERE s.job_id IN (SELECT value FROM json_each(:job_ids))"
+        SELECT_STATUS + FROM_STATUS + JOIN_LEASE + "WHERE s.job_id IN (SELECT value FROM json_each(:job_ids))"  # noqa: S608  # literals only
     )
 
     def load(self, job_ids: Sequence[str]) -> dict[str, Loaded]:

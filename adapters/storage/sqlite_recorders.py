@@ -76,7 +76,7 @@ class SQLiteLedgerRecorder(SQLiteApplicationRecorder):
         ``command_ids`` are the ids of the commands that caused them, one for each event.
         """
         command_ids: Sequence[str | None] = kwargs.get("command_ids") or [None] * len(stored_events)
-        positions = []
+        positions: list[int] = []
         for event, command_id in zip(stored_events, command_ids, strict=True):
             stream = event.originator_id.hex if isinstance(event.originator_id, UUID) else event.originator_id
             c.execute(

@@ -12,7 +12,6 @@ from eventsourcing.sqlite import SQLiteCursor
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.rows import encode_body, encode_job, from_us, to_us
 from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
-from jobledger.adapters.storage.sqlite_errors import unavailable
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_LEASE,
     DELETE_SNAPSHOTS,
@@ -33,10 +32,11 @@ from jobledger.adapters.storage.sqlite_writes import (
     PUT_SNAPSHOT,
     STANDING,
 )
+from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
 from jobledger.domain.lease import LeaseRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
     from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerRecorder
@@ -64,6 +64,23 @@ class SQLiteSession(SQLiteFinder):
             self._raw.set_authorizer(self._authorize)
             self.has_lent_connection = True
         return self._raw
+
+    def require_open(self) -> None:
+        """Require that nothing has failed, also nothing that a caller has hidden.
+
+        After some errors SQLite rolls back by itself; a savepoint would then begin and commit a transaction of its own.
+
+        Raises:
+            InvalidRequestError: a caller's statement tried to end the transaction.
+            StoreUnavailableError: a statement failed; everything is going to be rolled back.
+        """
+        if self.tried_to_end:
+            raise ended_by_caller()
+        if self._failure is not None:
+            raise self._failure
+        if not self._raw.in_transaction:
+            reason = f"SQLite rolled the transaction on {self._path} back after an error"
+            raise StoreUnavailableError(reason)
 
     def close(self) -> None:
         """Take the caller's statements off their leash, so that the transaction can be ended."""
@@ -94,13 +111,14 @@ class SQLiteSession(SQLiteFinder):
         return None
 
     @contextmanager
-    def _savepoint(self) -> Iterator[None]:
+    def _savepoint(self) -> Generator[None]:
         """Undo all that one item wrote when any of it fails.
 
         Raises:
             sqlite3.IntegrityError: a row exists already; nothing of the item is left.
             StoreUnavailableError: a statement failed otherwise; the transaction is going to be rolled back.
         """
+        self.require_open()
         self._execute("SAVEPOINT item")
         try:
             yield
@@ -109,7 +127,7 @@ class SQLiteSession(SQLiteFinder):
             self._execute("RELEASE item")
             raise
         except sqlite3.Error as error:
-            raise unavailable(error, self._path) from error
+            raise self._failed(error) from error
         self._execute("RELEASE item")
 
     def _found(self, append: Append, standing: sqlite3.Row | None) -> Found:
@@ -248,6 +266,13 @@ class SQLiteSession(SQLiteFinder):
             self._raw.execute(DELETE_SNAPSHOTS, {"job_id": job.id})
             for snapshot in snapshots:
                 self._put_snapshot(snapshot)
+
+
+def ended_by_caller() -> InvalidRequestError:
+    """The refusal of statements that would end a session's transaction."""
+    return InvalidRequestError(
+        "connection", "its statements may not begin, commit or roll back: jobledger does; everything was rolled back"
+    )
 
 
 def status_row(job: Job, claimable: Claimable, head: str) -> dict[str, object]:

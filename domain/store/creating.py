@@ -318,7 +318,7 @@ class ClaimCommands(Commands):
             )
             return Decision(facts=facts, epochs=((terms.group, current),))
 
-        span = terms.lease and terms.lease.total_seconds()
+        span = None if terms.lease is None else terms.lease.total_seconds()
         arguments = [terms.worker, span, terms.group, terms.epoch, terms.respect_hold, digest]
         return self._command(
             job_id,
@@ -338,8 +338,15 @@ def _made(facts: Any, new: NewJob, checkpoint: Kept | None = None, inherit: Inhe
 
 
 def _create_command(new: NewJob, cause: Any, decide: Any, *, is_given: bool) -> Command[CreateReceipt]:
+    looks_around = new.request.submission is not None or new.policy.queue_depth_max is not None
     return Command(
-        job_id=new.job_id, namespace=new.namespace, cause=cause, is_given=is_given, decide=decide, answer=_receipt
+        job_id=new.job_id,
+        namespace=new.namespace,
+        cause=cause,
+        is_given=is_given,
+        decide=decide,
+        answer=_receipt,
+        looks_around=looks_around,
     )
 
 

@@ -80,7 +80,8 @@ class Command(Generic[Answer]):
     """One command on one job.
 
     ``decide`` is given the session, the job's standing (``None``: there is no such job) and the store's time.
-    ``is_given``: the caller chose the command id, so it may be a repeated one.
+    ``is_given``: the caller chose the command id, so it may be a repeated one. ``looks_around``: what it meets
+    includes other jobs, so that those before it in a batch have to be written first.
     """
 
     job_id: str
@@ -91,6 +92,7 @@ class Command(Generic[Answer]):
     answer: Callable[[Told], Answer]
     fence: Fence | None = None
     step: int | None = None
+    looks_around: bool = False
 
 
 @dataclass(slots=True)
@@ -137,6 +139,7 @@ def execute(storage: Storage, commands: Sequence[Command[Answer]], call: Call) -
             settled = _settle(storage, commands, chosen, call)
         except _Undone as undone:
             settled = undone.answers
+            conflicts += not settled
         except OutcomeUnknownError as unknown:
             call.has_lost_a_reply = True
             unknowns += 1
@@ -180,8 +183,10 @@ def _settle(storage: Storage, commands: Sequence[Command[Any]], chosen: list[int
         now = session.now()
         drafts: list[tuple[int, Append, Told]] = []
         for index in chosen:
+            command = commands[index]
+            if command.looks_around:
+                _write(session, commands, drafts, answers)
             try:
-                command = commands[index]
                 if command.is_given or call.has_lost_a_reply:
                     repeated = _repeated(session, command, loaded.get(command.job_id))
                     if repeated is not None:
@@ -194,13 +199,25 @@ def _settle(storage: Storage, commands: Sequence[Command[Any]], chosen: list[int
                     drafts.append((index, *outcome))
             except JobledgerError as refusal:
                 answers[index] = refusal
-        failed = session.append([append for _, append, _ in drafts])
-        for (index, _, told), conflict in zip(drafts, failed, strict=True):
-            if conflict is None:
-                answers[index] = commands[index].answer(told)
-        if call.inside is not None and None not in failed:
+        is_accepted = _write(session, commands, drafts, answers)
+        if call.inside is not None and not is_accepted:
             raise _Undone(answers)
     return answers
+
+
+def _write(
+    session: Session,
+    commands: Sequence[Command[Any]],
+    drafts: list[tuple[int, Append, Told]],
+    answers: dict[int, Any],
+) -> bool:
+    """Write what was decided on so far, and answer what was accepted; tells whether anything was."""
+    failed = session.append([append for _, append, _ in drafts])
+    for (index, _, told), conflict in zip(drafts, failed, strict=True):
+        if conflict is None:
+            answers[index] = commands[index].answer(told)
+    drafts.clear()
+    return None in failed
 
 
 def _repeated(session: Session, command: Command[Any], loaded: Loaded | None) -> Told | None:
@@ -209,7 +226,7 @@ def _repeated(session: Session, command: Command[Any], loaded: Loaded | None) ->
     Raises:
         CommandChangedError: the id belongs to another command, or to other arguments.
     """
-    if loaded is None:
+    if loaded is None or loaded.job.namespace != command.namespace:
         return None
     left = [read(stored) for stored in session.caused(command.job_id, command.cause.id)]
     if not left:

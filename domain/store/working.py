@@ -217,7 +217,7 @@ class WorkerCommands(Commands):
             facts = decisions.fail_attempt(standing, fence, step, error=text, chance=chance, retry_after=wait)
             return Decision(facts=facts)
 
-        arguments = [*_identity(fence), text, wait and wait.total_seconds()]
+        arguments = [*_identity(fence), text, None if wait is None else wait.total_seconds()]
         return self._write(fence, "fail_attempt", arguments, command_id, decide, control_receipt)
 
     def cancel(self, fence: Fence, boundary: Json = None, *, command_id: str | None = None) -> ControlReceipt:

@@ -1,9 +1,10 @@
 """JSON values at the edge, each with its verdict, as Python values and as raw JSON text.
 
-``values.jsonl`` has one case a line: ``json`` is the JSON text itself, or a recipe in angle brackets: ``<nest:N>`` is N
-arrays inside each other, ``<string:N>`` a text of N letters, ``<digits:N>`` an integer of N nines, ``<range:N>`` an array
-of N numbers, ``<python:…>`` a Python object that no JSON text gives. ``verdict`` is ``stored`` (it comes back equal, on every
-store and through every face) or the code of the refusal. The sizes are those of the default policy's payloads.
+``values.jsonl`` has one case a line: ``json`` is the JSON text itself, or a recipe in angle brackets: ``<nest:N>`` is
+N arrays inside each other, ``<string:N>`` a text of N letters, ``<digits:N>`` an integer of N nines, ``<range:N>`` an
+array of N numbers, ``<python:…>`` a Python object that no JSON text gives. ``verdict`` is ``stored`` (it comes back
+equal, on every store and through every face) or the code of the refusal. The sizes are those of the default policy's
+payloads.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _FILE: Final = Path(__file__).with_name("values.jsonl")
 class Case:
     """One value: its name (a test id), its verdict, and why.
 
-    ``text`` is the raw JSON, or ``None`` where only Python can hold the value; ``has_value`` is false where only JSON text
-    can (doubled keys).
+    ``text`` is the raw JSON, or ``None`` where only Python can hold the value; ``has_value`` is false where only JSON
+    text can (doubled keys).
     """
 
     name: str
@@ -75,7 +76,7 @@ def text_cases() -> list[Case]:
 
 
 def is_same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same: ``1``, ``1.0`` and ``True`` differ, so do ``0.0`` and ``-0.0``; key order is ignored."""
+    """Whether two JSON values are written the same but for key order (``1``, ``1.0`` and ``True`` differ)."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -136,7 +137,8 @@ def _text_of(recipe: str) -> str | None:
             return "9" * int(number)
         case ("range", number):
             return json.dumps(list(range(int(number))))
-    return None
+        case _:
+            return None
 
 
 def _value_of(recipe: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any, Literal, cast
@@ -13,7 +13,7 @@ from jobledger.domain.ports import Append, Reader, Session, Storage
 Fault = Literal["none", "lost", "undone", "down"]
 """What becomes of one transaction.
 
-``lost``: it commits and its reply does not come back. ``undone``: the connection broke before the commit, and nobody can
+``lost``: it commits and its reply does not come back. ``undone``: the connection broke before the commit; nobody can
 tell the two apart. ``down``: it cannot begin.
 """
 
@@ -56,7 +56,7 @@ class FaultyStorage(PassingStorage):
         return self._writing(patience, connection)
 
     @contextmanager
-    def _writing(self, patience: timedelta, connection: object | None) -> Iterator[Session]:
+    def _writing(self, patience: timedelta, connection: object | None) -> Generator[Session]:
         fault = self.plan.pop(0) if self.plan else "none"
         self.transactions += 1
         if fault == "down":
@@ -104,7 +104,7 @@ class CatchingStorage(PassingStorage):
         return self._writing(patience, connection)
 
     @contextmanager
-    def _writing(self, patience: timedelta, connection: object | None) -> Iterator[Session]:
+    def _writing(self, patience: timedelta, connection: object | None) -> Generator[Session]:
         with self.inner.writing(patience, connection) as session:
             if not self.is_catching:
                 yield session
@@ -131,7 +131,7 @@ class TwinStorage(PassingStorage):
         return self._writing(patience, connection)
 
     @contextmanager
-    def _writing(self, patience: timedelta, connection: object | None) -> Iterator[Session]:
+    def _writing(self, patience: timedelta, connection: object | None) -> Generator[Session]:
         with self.inner.writing(patience, connection) as session:
             yield cast("Session", AlteredSession(session, **self._alter(session)))
 

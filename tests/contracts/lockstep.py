@@ -22,12 +22,13 @@ from tests.contracts.faults import CatchingStorage, CaughtError, Fault, FaultySt
 
 PATIENCE = timedelta(seconds=30)
 NAMESPACE = "default"
+QUICK = timedelta(seconds=2)
 GROUPS = ("default", "blue")
 
 POLICIES = {
-    "quick": Policy(lease=2, interrupts_max=2, failures_max=2, checkpoints_keep=1, window_events_max=20),
+    "quick": Policy(lease=QUICK, interrupts_max=2, failures_max=2, checkpoints_keep=1, window_events_max=20),
     "small": Policy(payload_bytes_max=64, checkpoint_bytes_max=64, result_bytes_max=64, receipt_bytes_max=64),
-    "shallow": Policy(queue_depth_max=2, lease=2),
+    "shallow": Policy(queue_depth_max=2, lease=QUICK),
 }
 
 Opener = Callable[[Path, ManualClock], Storage]
@@ -68,7 +69,7 @@ class Side:
         self.faulty = FaultyStorage(self.catching)
         self.store = JobStore(Setting(self.faulty, SeededEntropy(7), NAMESPACE, POLICIES))
         self._after = 0
-        self._groups_after = dict.fromkeys(GROUPS, 0)
+        self._groups_after: dict[str, int] = dict.fromkeys(GROUPS, 0)
 
     def news(self) -> list[StoredRecord]:
         """What was appended since this was last asked: of jobs, in feed order; of groups, which no feed tells of."""
@@ -213,6 +214,8 @@ class Lockstep:
             self.epochs[stored.stream.rsplit(":", 1)[1]] = event.event.epoch
             return event
         before = self.jobs.get(stored.stream)
+        if isinstance(event.event, events.Created):
+            self._require_room(event.event)
         self._require_right_to_write(event, before)
         after = evolve(before, cast("events.JobEvent", event.event))
         _require_honest(before, event.event, after)
@@ -228,12 +231,19 @@ class Lockstep:
             stream, first = places[0]
             assert places == [(stream, first + offset) for offset in range(len(places))]
 
+    def _require_room(self, created: events.Created) -> None:
+        """A job that somebody asks for is admitted while its queue is not as deep as its policy allows."""
+        depth = POLICIES.get(created.policy, Policy()).queue_depth_max
+        if depth is not None and created.origin is None:
+            queued = [job for job in self.jobs.values() if (job.queue, job.state) == (created.queue, State.QUEUED)]
+            assert len(queued) < depth, "a full queue admitted a job"
+
     def _require_right_to_write(self, recorded: RecordedEvent, before: Job | None) -> None:
         """Only a live lease writes, only a dead one is ended by others, and only the current epoch is claimed in."""
         event, row = recorded.event, self.rows.get(recorded.stream)
         if before is None or row is None:
             return
-        now = max(self.clock.now(), before.updated_at)
+        now = max(self.clock.now(), before.updated_at, event.at)
         epoch = row.job.attempt and self.epochs[row.job.attempt.group]
         is_fenced = row.job.attempt is not None and row.job.attempt.epoch != epoch
         if isinstance(event, WORKERS_EVENTS):

@@ -213,3 +213,12 @@ def test_a_pause_under_a_cancel_request_ends_the_job_with_its_last_state(store: 
     assert topics(store, lease.job_id)[-2:] == ["Checkpointed", "Cancelled"]
     assert store.status(lease.job_id).checkpoint == 7
     assert list(store.history(lease.job_id))[-1].data["checkpoint_sequence"] == 4
+
+
+def test_a_failure_may_be_tried_again_at_once(store: JobStore) -> None:
+    """A wait of no time at all is a wait like any other."""
+    lease = running(store)
+
+    store.fail_attempt(lease.fence, "blink", retry_after=timedelta(0))
+
+    assert store.claim(lease.job_id, worker="w").generation == 2

@@ -1,0 +1,128 @@
+"""Where a command does its work: which store and namespace it is about, and how its answer is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+
+from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore, sqlite_path
+from jobledger.adapters.cli.documents import document
+from jobledger.adapters.cli.failing import FolderMissingError, OtherDatabaseError, StoreMissingError
+from jobledger.domain.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from jobledger.domain.policies import Policy
+
+UNBOUNDED: Final = 4_000
+"""The width, in columns, of an output that is no terminal: nothing is wrapped or cut in a file or a pipe.
+
+Whatever COLUMNS says: it is inherited from terminals, and the output of a command must not hang on that.
+"""
+
+
+def screen(*, is_error: bool = False) -> Console:
+    """The console of this process: it reads no markup in what it prints; colour follows the terminal and NO_COLOR."""
+    stream = sys.stderr if is_error else sys.stdout
+    width = None if stream.isatty() else UNBOUNDED
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What every command is given: the store's URL, the namespace, and whether a program reads the answer."""
+
+    url: str = DEFAULT_URL
+    namespace: str = "default"
+    as_json: bool = False
+
+    @cached_property
+    def console(self) -> Console:
+        """The console on the standard output."""
+        return screen()
+
+    def open(self, *, policies: Mapping[str, Policy] | None = None) -> JobStore:
+        """Open a store that exists and whose schema is current; nothing is made or changed by it.
+
+        Raises:
+            StoreMissingError: there is no such file.
+            OtherDatabaseError: the file is a database of something else.
+            SchemaMismatchError: the schema is older (``jobledger migrate`` brings it up to date) or newer.
+            InvalidRequestError: the URL names no store, or one that lives in one process only.
+        """
+        self._require_lasting()
+        path = sqlite_path(self.url)
+        if not path.is_file():
+            raise StoreMissingError(os.fspath(path))
+        if is_other_database(path):
+            raise OtherDatabaseError(os.fspath(path))
+        return JobStore.open(self.url, namespace=self.namespace, policies=policies, migrate=False)
+
+    def make(self, *, policies: Mapping[str, Policy] | None = None) -> JobStore:
+        """Open a store, made where there is none, with its schema brought up to date.
+
+        Raises:
+            FolderMissingError: the folder that it would stand in does not exist.
+            InvalidRequestError: the URL names no store, or one that lives in one process only.
+        """
+        self._require_lasting()
+        path = sqlite_path(self.url)
+        if not path.parent.is_dir():
+            raise FolderMissingError(os.fspath(path.parent))
+        return JobStore.open(self.url, namespace=self.namespace, policies=policies, migrate=True)
+
+    def answer(self, answer: Any, *rendered: RenderableType) -> None:
+        """Show an answer: to a program as one JSON document, to people as rendered."""
+        if self.as_json:
+            sys.stdout.write(f"{document(answer)}\n")
+        else:
+            for part in rendered:
+                self.say(part)
+
+    def line(self, answer: Any, rendered: RenderableType) -> None:
+        """Show one entry of an answer that goes on: to a program as one line of JSON, to people as one line."""
+        if self.as_json:
+            sys.stdout.write(f"{document(answer, is_line=True)}\n")
+            sys.stdout.flush()
+        else:
+            self.say(rendered)
+            sys.stdout.flush()
+
+    def say(self, part: RenderableType) -> None:
+        """Print something for people; where it is no terminal, without the spaces that only fill up a line."""
+        if self.console.is_terminal:
+            self.console.print(part)
+            return
+        with self.console.capture() as captured:
+            self.console.print(part)
+        for line in captured.get().splitlines():
+            sys.stdout.write(f"{line.rstrip()}\n")
+
+    def _require_lasting(self) -> None:
+        if self.url == "memory:":
+            raise InvalidRequestError(
+                "store",
+                "memory: lives and ends with one process; the command line needs a file, as in sqlite:///jobs.db",
+            )
+
+
+def is_other_database(path: Path) -> bool:
+    """Whether a file is a database, but without a schema of jobledger; it is only read."""
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection,
+    ):
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+        return "schema_version" not in names
+    return False

@@ -1,0 +1,157 @@
+"""The commands that run jobs: worker, demo."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from jobledger.adapters.cli.commands import CREATE, Policies, command
+from jobledger.adapters.cli.desk import Desk
+from jobledger.adapters.cli.failing import REFUSED, UNAVAILABLE, explain_miss
+from jobledger.adapters.cli.parsing import policies_of
+from jobledger.adapters.cli.texts import visible, visible_lines
+from jobledger.adapters.demo.playing import MEGABYTES, QUERY, play
+from jobledger.adapters.demo.story import MissedError
+from jobledger.adapters.worker.host import JobHost
+from jobledger.adapters.worker.registration import registered
+from jobledger.domain.bounds import require_span
+from jobledger.domain.errors import InvalidRequestError, JobledgerError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MARK: Final = "__jobledger_job__"
+"""The attribute that ``@durable_job`` leaves on what it registers."""
+
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def register(app: typer.Typer) -> None:
+    """Give these commands to an app."""
+    command(
+        app, CREATE, "worker myproject.jobs", "worker myproject.jobs:Rebuild,send_mail --queue mail --concurrency 4"
+    )(worker)
+    command(app, CREATE, "demo", "demo --query 'binary search' --keep", uses_store=False)(demo)
+
+
+def worker(
+    desk: Desk,
+    module: Annotated[
+        str,
+        typer.Argument(metavar="MODULE[:NAMES]", help="The module with @durable_job handlers; all of them, or some."),
+    ],
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue to work on; give it again for more.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", help="How many jobs run at once.")] = 10,
+    group: Annotated[
+        str, typer.Option("--group", metavar="NAME", help="The group whose epoch it belongs to.")
+    ] = "default",
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The worker's name. Default: one is made.")
+    ] = None,
+    drain: Annotated[
+        float, typer.Option("--drain", metavar="SECONDS", help="How long running jobs may go on after SIGTERM.")
+    ] = 30.0,
+    policies: Policies = None,
+) -> None:
+    """Run the jobs of a module's handlers until SIGTERM; makes the store if there is none."""
+    jobs = handlers(module)
+    span = require_span("drain", drain)
+    _log_to_the_error_output()
+    with desk.make(policies=policies_of(policies)) as store:
+        queues = tuple(queue or ("default",))
+        host = JobHost(store, jobs, concurrency=concurrency, queues=queues, group=group, name=name)
+        kinds = sorted(registered(job).kind for job in jobs)
+        sentence = f"worker {host.name} works on {', '.join(kinds)}; SIGTERM or Ctrl-C ends it in order"
+        desk.line({"worker": host.name, "kinds": kinds, "queues": queues}, Text(visible(sentence)))
+        are_left = bool(host.run(span))
+    if are_left:
+        sentence = "some attempts had not ended when the drain was over; their leases run out by themselves"
+        sys.stderr.write(f"jobledger: {sentence}\n")
+        raise typer.Exit(UNAVAILABLE)
+
+
+def handlers(given: str) -> list[Any]:
+    """The handlers that a module registers, or those of them that are named.
+
+    Raises:
+        InvalidRequestError: the module cannot be imported, or has no such handler.
+        InvalidHookError: a handler's shape is mistaken.
+    """
+    path, colon, names = given.partition(":")
+    module = _imported(path)
+    if not colon:
+        found = [value for value in vars(module).values() if MARK in getattr(value, "__dict__", {})]
+        if not found:
+            raise InvalidRequestError(
+                "MODULE", f"{path!r} registers no handler; mark a class or function with @durable_job"
+            )
+        return list(dict.fromkeys(found))
+    return [_named(module, name.strip()) for name in names.split(",")]
+
+
+def _imported(path: str) -> ModuleType:
+    """Import a module by its name, with the working directory on the path as `python -m` has it."""
+    folder = os.fspath(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(path)
+    except JobledgerError:
+        raise
+    except (Exception, SystemExit) as error:
+        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InvalidRequestError("MODULE", f"{path!r} cannot be imported ({problem})") from error
+
+
+def _named(module: ModuleType, name: str) -> Any:
+    target = getattr(module, name, None)
+    if target is None:
+        raise InvalidRequestError("MODULE", f"{module.__name__!r} has no {name!r}")
+    registered(target)
+    return target
+
+
+class _Escaping(logging.Formatter):
+    """Logs in which other people's text can do nothing to a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text."""
+        return visible_lines(super().format(record))
+
+
+def _log_to_the_error_output() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Escaping(LOG_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def demo(
+    desk: Desk,
+    query: Annotated[str, typer.Option("--query", metavar="WORDS", help="What the index is asked at the end.")] = QUERY,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", metavar="FOLDER", help="Make the store in this folder, and leave it there.")
+    ] = None,
+    keep: Annotated[  # noqa: FBT002  # a flag is typed by its name
+        bool, typer.Option("--keep", metavar="", help="Leave the temporary folder, and say how to look at the store.")
+    ] = False,
+    megabytes: Annotated[
+        int, typer.Option("--megabytes", metavar="N", help="How much source text is indexed at most.")
+    ] = MEGABYTES,
+) -> None:
+    """See it all on real work: an index is built, its worker is killed in the middle, another one goes on."""
+    try:
+        facts = play(desk, query=query, folder=folder, is_kept=keep, megabytes=megabytes)
+    except MissedError as missed:
+        explain_miss(str(missed), as_json=desk.as_json)
+        raise typer.Exit(REFUSED) from None
+    if desk.as_json:
+        desk.answer(facts)

@@ -1,0 +1,127 @@
+"""The claim thread of a host: it takes due jobs, never more than there are free slots."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.worker.caution import Caution, pause_after, spread
+from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.running import Running
+from jobledger.domain.answers import Lease
+from jobledger.domain.bounds import BATCH_MAX
+from jobledger.domain.errors import StaleEpochError, UnavailableError
+
+LOG: Final = logging.getLogger("jobledger.worker")
+
+CLAIM_EVERY_MIN: Final = 0.02
+POLL_FIRST: Final = 0.05
+POLL_MAX: Final = 1.0
+"""Seconds between claims: at least the first, however often something changes; at most the last, if nothing does."""
+
+
+class Claims:
+    """Claims until it is stopped, pinned to one epoch of its group."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        running: Running,
+        caution: Caution,
+        *,
+        worker: str,
+        queues: Sequence[str],
+        kinds: Sequence[str],
+        group: str,
+        launch: Callable[[Lease, float], None],
+        give_up: Callable[[str], None],
+    ) -> None:
+        """Claim for ``worker``; each lease is handed to ``launch`` with the moment when its claim was sent.
+
+        ``give_up`` is told why no claim can succeed any more.
+        """
+        self._store, self._running, self._caution = store, running, caution
+        self._worker, self._queues, self._kinds, self._group = worker, tuple(queues), tuple(kinds), group
+        self._launch, self._give_up = launch, give_up
+        self._epoch = 1
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{worker} claims", daemon=True)
+
+    def pin(self, epoch: int) -> None:
+        """Belong to this epoch of the group."""
+        self._epoch = epoch
+
+    def start(self) -> None:
+        """Begin to claim."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no further claim; one that is under way may still be answered."""
+        self._stopped.set()
+        self._running.wake()
+
+    def join(self, timeout: float) -> None:
+        """Wait at most ``timeout`` seconds for the thread to end."""
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        poll, failures = POLL_FIRST, 0
+        while not self._stopped.is_set():
+            if self._caution.left:
+                self._stopped.wait(min(self._caution.left, POLL_MAX))
+                continue
+            reserved = self._running.reserve(POLL_MAX)
+            if not reserved:
+                continue
+            try:
+                is_empty = self._claim(min(reserved, BATCH_MAX))
+            except StaleEpochError as stale:
+                self._stopped.set()
+                self._give_up(str(stale))
+                return
+            except Exception as error:  # noqa: BLE001  # whatever the store does, the host goes on
+                failures += 1
+                self._note(error)
+                self._stopped.wait(pause_after(failures))
+                continue
+            finally:
+                self._running.settle(reserved)
+            failures = 0
+            poll = self._wait(poll) if is_empty else POLL_FIRST
+
+    def _claim(self, limit: int) -> bool:
+        """Claim and launch; answers whether nothing more is due."""
+        if self._stopped.is_set():
+            return True
+        sent_at = elapsed()
+        leases = self._store.claim_next(
+            worker=self._worker,
+            queues=self._queues,
+            kinds=self._kinds,
+            limit=limit,
+            group=self._group,
+            epoch=self._epoch,
+        )
+        for lease in leases:
+            self._launch(lease, sent_at)
+        return len(leases) < limit
+
+    def _wait(self, poll: float) -> float:
+        """Wait for a change or the next poll; answers how long the poll after that may wait, in seconds."""
+        began = elapsed()
+        self._store.wait_for_change(spread(poll))
+        waited = elapsed() - began
+        if waited < CLAIM_EVERY_MIN:
+            self._stopped.wait(CLAIM_EVERY_MIN - waited)
+        return min(poll * 2, POLL_MAX) if waited >= poll * 0.7 else POLL_FIRST
+
+    def _note(self, error: Exception) -> None:
+        self._caution.note_failure()
+        if isinstance(error, UnavailableError):
+            LOG.warning("a claim failed and is repeated: %s", error, extra={"worker": self._worker})
+        else:
+            LOG.error("a claim failed and is repeated", extra={"worker": self._worker}, exc_info=error)

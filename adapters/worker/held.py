@@ -1,0 +1,104 @@
+"""A lease as its worker holds it: until when by the local clock, what operators ask, and whether it was lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.unwinding import LeaseLost
+from jobledger.domain.answers import Lease, Renewal
+
+MARGIN_SHARE: Final = 0.1
+MARGIN_MAX: Final = 1.0
+
+
+class HeldLease:
+    """One lease, shared by the handler, the renewals and the host.
+
+    It is *certain* until its local deadline: the send time of the last accepted renewal, plus the lease's span, less a
+    margin. After that it is *in doubt*: nothing may be written, calls wait, and renewals go on; a late one that is
+    accepted makes it certain again. A refusal, or another whole span in doubt, *loses* it for good.
+    """
+
+    def __init__(self, lease: Lease, sent_at: float, renew_soon: Callable[[HeldLease], None]) -> None:
+        """Hold a lease whose claim was sent at ``sent_at`` (of ``elapsed``)."""
+        self.fence = lease.fence
+        self.span = lease.span.total_seconds()
+        self.renew_every = lease.status.limits.renewal_of(lease.span).total_seconds()
+        self.heard_at = sent_at
+        self.is_hold_requested = False
+        self.is_cancel_requested = False
+        self.is_ending = False
+        """Whether the end was sent: a refused renewal is no news then."""
+        self._margin = min(self.span * MARGIN_SHARE, MARGIN_MAX)
+        self._deadline = sent_at + self.span - self._margin
+        self._granted_at = lease.expires_at - lease.span
+        self._renew_soon = renew_soon
+        self._changed = threading.Condition()
+        self._lost: str | None = None
+
+    @property
+    def lost(self) -> str | None:
+        """Why the lease was lost; ``None`` while it is held."""
+        return self._lost
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the local deadline has passed without an accepted renewal."""
+        return elapsed() >= self._deadline
+
+    @property
+    def is_beyond_doubt(self) -> bool:
+        """Whether another whole span has passed since the local deadline."""
+        return elapsed() >= self._deadline + self.span
+
+    def store_time(self) -> datetime:
+        """The store's clock, reckoned from its last answer."""
+        with self._changed:
+            return self._granted_at + timedelta(seconds=max(0.0, elapsed() - self.heard_at))
+
+    def accept(self, renewal: Renewal, sent_at: float) -> None:
+        """Take an accepted write or renewal, sent at ``sent_at``; an answer older than the last one is passed over."""
+        with self._changed:
+            if sent_at < self.heard_at:
+                return
+            self.heard_at = sent_at
+            self._deadline = max(self._deadline, sent_at + self.span - self._margin)
+            self._granted_at = renewal.expires_at - timedelta(seconds=self.span)
+            self.is_hold_requested = renewal.hold_requested
+            self.is_cancel_requested = renewal.cancel_requested
+            self._changed.notify_all()
+
+    def doubt(self) -> None:
+        """The store said that the lease ran out: nothing may be written until a renewal is accepted."""
+        with self._changed:
+            self._deadline = min(self._deadline, elapsed())
+        self._renew_soon(self)
+
+    def lose(self, reason: str) -> None:
+        """Close the lease for good; the first reason stands."""
+        with self._changed:
+            self._lost = self._lost or reason
+            self._changed.notify_all()
+
+    def require(self) -> None:
+        """Require that this attempt may write; in doubt, wait for the answer of a renewal.
+
+        Raises:
+            LeaseLost: it was lost.
+        """
+        with self._changed:
+            while self._lost is None and self.is_in_doubt:
+                self._renew_soon(self)
+                self._changed.wait(self.renew_every)
+            if self._lost is not None:
+                raise LeaseLost(self._lost)
+
+    def pause(self, seconds: float) -> None:
+        """Wait that long, or until the lease is lost or renewed."""
+        with self._changed:
+            if self._lost is None:
+                self._changed.wait(seconds)

@@ -1,0 +1,77 @@
+"""The housekeeping thread of a host: progress is sent, time limits are kept, dead leases are recovered."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.worker.attempt import Attempt
+from jobledger.adapters.worker.caution import Caution, spread
+from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.running import Running
+from jobledger.domain.errors import UnavailableError
+from jobledger.domain.policies import Policy
+
+LOG: Final = logging.getLogger("jobledger.worker")
+
+TICK: Final = 0.25
+SWEEP_EVERY: Final = Policy().renew_every.total_seconds()
+SWEEP_MAX: Final = 100
+
+
+class Housekeeping:
+    """Looks after the attempts of a host until it is stopped, and sweeps while the host is admitted.
+
+    A sweep comes a ``renew_every`` after the one before, so that expired leases are mostly left to claims, which go on
+    with the work instead of parking it.
+    """
+
+    def __init__(
+        self, store: JobStore, running: Running, caution: Caution, *, name: str, may_sweep: Callable[[], bool]
+    ) -> None:
+        """Look after ``running``; sweeps wait after a failed call as claims do."""
+        self._store, self._running, self._caution = store, running, caution
+        self._may_sweep = may_sweep
+        self._stopped = threading.Event()
+        self._sweep_at = elapsed() + spread(SWEEP_EVERY)
+        self._thread = threading.Thread(target=self._run, name=f"{name} housekeeping", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """End the thread; waits at most ``timeout`` seconds for a call under way."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(TICK):
+            for attempt in self._running.attempts():
+                try:
+                    self._look_after(attempt)
+                except Exception:
+                    LOG.exception("an attempt could not be looked after", extra=attempt.ids)
+            if elapsed() >= self._sweep_at and self._may_sweep() and not self._caution.left:
+                self._sweep()
+
+    def _look_after(self, attempt: Attempt) -> None:
+        if attempt.held.lost is not None or attempt.context.is_overdue:
+            attempt.interrupt()
+        if attempt.is_given_up():
+            threading.Thread(target=attempt.fail_stuck, name=f"{self._thread.name} of a stuck job", daemon=True).start()
+        attempt.context.flush_progress()
+
+    def _sweep(self) -> None:
+        self._sweep_at = elapsed() + spread(SWEEP_EVERY)
+        try:
+            while not self._stopped.is_set() and len(self._store.recover_expired(SWEEP_MAX)) == SWEEP_MAX:
+                pass
+        except Exception as error:
+            self._caution.note_failure()
+            is_known = isinstance(error, UnavailableError)
+            LOG.warning("dead leases could not be recovered: %s", error, exc_info=None if is_known else error)

@@ -1,0 +1,72 @@
+"""Where a mistake in a handler stands in its source, and what an annotation in it means."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any
+
+from jobledger.adapters.worker.awaiting import AsyncJobContext
+from jobledger.adapters.worker.context import JobContext
+from jobledger.domain.answers import Progress
+from jobledger.domain.errors import InvalidHookError
+
+OFFERED: Mapping[str, Any] = {
+    "AsyncJobContext": AsyncJobContext,
+    "JobContext": JobContext,
+    "Progress": Progress,
+}
+"""Names that are understood in annotations even where a module imports them for type checkers only."""
+
+
+def mistake(target: object, problem: str, *, owner: type | None = None) -> InvalidHookError:
+    """The error for a mistake in a function or class; ``owner`` is the class that a method belongs to."""
+    return InvalidHookError(place_of(target, owner), problem)
+
+
+def place_of(target: object, owner: type | None = None, line: int | None = None) -> str:
+    """``path.py:LINE Class.method`` as a terminal can open it; the path is shortened below the working directory."""
+    raw = inspect.unwrap(target) if callable(target) and not isinstance(target, type) else target
+    name = getattr(raw, "__name__", None) or type(raw).__name__
+    if owner is not None:
+        name = f"{owner.__name__}.{name}"
+    try:
+        path = Path(inspect.getsourcefile(raw) or "")  # type: ignore[arg-type]  # what has no source raises TypeError
+        line = line or inspect.getsourcelines(raw)[1]  # type: ignore[arg-type]  # the same
+    except (OSError, TypeError):
+        return name
+    return f"{_shortened(path)}:{line} {name}"
+
+
+def _shortened(path: Path) -> Path:
+    try:
+        return path.relative_to(Path.cwd())
+    except (OSError, ValueError):
+        return path
+
+
+def meaning(annotation: Any, function: Any, names: Mapping[str, Any]) -> Any:
+    """The type that an annotation stands for; ``names`` are the local ones where the handler was defined.
+
+    Raises:
+        NameError: it names something that is not defined (yet).
+    """
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    local = {name: value for name, value in OFFERED.items() if name not in scope} | dict(names)
+    holder = SimpleNamespace(__annotations__={"it": annotation})
+    return typing.get_type_hints(holder, scope, local, include_extras=True)["it"]
+
+
+def members(kind: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type alone, in the order in which they were written."""
+    if typing.get_origin(kind) in (typing.Union, UnionType):
+        return typing.get_args(kind)
+    return (kind,)
+
+
+def allows_none(kind: Any) -> bool:
+    """Whether ``None`` is among the values of a type."""
+    return kind in (Any, object) or any(each in (None, NoneType, Any) for each in members(kind))

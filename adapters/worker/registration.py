@@ -1,0 +1,170 @@
+"""Registering handlers: ``@durable_job`` says which kind of job a class or function runs, and checks its shape."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from jobledger.adapters.worker.hooks import BoundHooks, Hooks, hooks_of
+from jobledger.adapters.worker.mutation import require_no_lost_state
+from jobledger.adapters.worker.parameters import Parameters, parameters_of
+from jobledger.adapters.worker.places import mistake
+from jobledger.domain.bounds import require_text
+from jobledger.domain.decisions.creating import CONTROLS
+from jobledger.domain.errors import InvalidError
+from jobledger.domain.policies import DEFAULT
+
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+_DECLARATION: Final = "__jobledger_job__"
+
+
+@dataclass(frozen=True, slots=True)
+class DurableJob:
+    """A handler whose shape was checked: its kind, what its jobs are created with, and how it is called."""
+
+    kind: str
+    policy: str
+    controls: tuple[str, ...]
+    target: Any
+    is_async: bool
+    parameters: Parameters
+    hooks: Hooks
+
+    def instance(self) -> tuple[Callable[..., Any], BoundHooks]:
+        """A fresh handler: what to call, and its hooks."""
+        if not isinstance(self.target, type):
+            return self.target, BoundHooks(self.hooks)
+        made = self.target()
+        return made.run, BoundHooks(self.hooks, made)
+
+
+@dataclass(slots=True)
+class _Declaration:
+    """What a decorator said; ``names`` are the local ones where it stood, kept until every annotation is understood."""
+
+    kind: str
+    policy: str
+    controls: tuple[str, ...]
+    target: Any
+    names: Mapping[str, Any]
+    checked: DurableJob | None = None
+
+    def check(self) -> DurableJob:
+        """The handler's shape.
+
+        Raises:
+            InvalidHookError: it is mistaken.
+            NameError: an annotation names something that is not defined (yet).
+        """
+        if self.checked is None:
+            self.checked = _checked(self)
+            self.names = {}
+        return self.checked
+
+
+def durable_job(
+    kind: str, *, policy: str = DEFAULT, controls: tuple[str, ...] = CONTROLS
+) -> Callable[[Target], Target]:
+    """Register a class or a function as the handler of one kind of job.
+
+    A class has ``run``, is made anew for each attempt, and keeps what it must not lose through its ``@checkpoint`` and
+    ``@restore`` hooks. A function saves with ``job.checkpoint(state)`` and starts from ``job.state``. Either may be
+    async, takes the ``JobContext`` first or not at all, and the payload's fields by name.
+
+    Args:
+        kind: the name under which jobs are created for it.
+        policy: the policy that a host's producers create its jobs with.
+        controls: those that operators may use on such jobs: pause, cancel, retry.
+
+    Raises:
+        InvalidHookError: the shape is mistaken; what cannot be seen yet is checked by ``JobHost``.
+    """
+    frame = inspect.currentframe()
+    names = frame.f_back.f_locals if frame and frame.f_back else {}  # annotations may name what only the caller knows
+
+    def register(target: Target) -> Target:
+        given: object = target
+        if not (inspect.isclass(given) or inspect.isfunction(given)):
+            raise mistake(target, f"@durable_job stands on a {type(target).__name__}; put it on a class or a function")
+        _require_arguments(target, kind, policy, controls)
+        declaration = _Declaration(kind, policy, tuple(controls), target, dict(names))
+        with suppress(NameError):  # the name may be defined further down in the module; the host looks again
+            declaration.check()
+        setattr(target, _DECLARATION, declaration)
+        return target
+
+    if callable(kind):
+        raise mistake(kind, "@durable_job needs the kind of its jobs; write @durable_job('rebuild')")
+    return register
+
+
+def registered(target: Any) -> DurableJob:
+    """The checked handler that a class or function was registered as.
+
+    Raises:
+        InvalidHookError: it was not registered, or its shape is mistaken.
+    """
+    declaration = vars(target).get(_DECLARATION) if hasattr(target, "__dict__") else None
+    if not isinstance(declaration, _Declaration):
+        raise mistake(target, "it is no durable job; register it with @durable_job(kind)")
+    try:
+        return declaration.check()
+    except NameError as error:
+        raise mistake(target, f"an annotation cannot be understood: {error}; import or define the name") from None
+
+
+def _require_arguments(target: Any, kind: Any, policy: Any, controls: Any) -> None:
+    try:
+        require_text("kind", kind)
+        require_text("policy", policy)
+    except InvalidError as error:
+        raise mistake(target, f"@durable_job: {error}") from None
+    if not isinstance(controls, list | tuple) or any(each not in CONTROLS for each in controls):
+        raise mistake(target, f"@durable_job: controls are a tuple of {', '.join(CONTROLS)}, not {controls!r}")
+
+
+def _checked(declared: _Declaration) -> DurableJob:
+    target, names = declared.target, declared.names
+    is_class = isinstance(target, type)
+    function = _run_of(target) if is_class else target
+    owner = target if is_class else None
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise mistake(
+            function, "a handler cannot be a generator; return the result, and save with checkpoint()", owner=owner
+        )
+    is_async = inspect.iscoroutinefunction(function)
+    hooks = hooks_of(target, names) if is_class else Hooks()
+    parameters = parameters_of(function, names, owner=owner, is_async=is_async)
+    if is_class:
+        _require_constructible(target)
+        if not hooks.has_pair:
+            require_no_lost_state(target)
+    return DurableJob(declared.kind, declared.policy, declared.controls, target, is_async, parameters, hooks)
+
+
+def _run_of(job: type) -> Any:
+    run = inspect.getattr_static(job, "run", None)
+    if run is None:
+        raise mistake(job, "a durable job class needs a method 'run'; define run(self, job: JobContext, …)")
+    if not inspect.isfunction(run):
+        raise mistake(job, f"'run' is a {type(run).__name__}; make it a plain method: run(self, job: JobContext, …)")
+    if not inspect.signature(run).parameters:
+        raise mistake(run, "'run' does not take self; make it a plain method", owner=job)
+    return run
+
+
+def _require_constructible(job: type) -> None:
+    """The host makes a fresh instance for each attempt, and has no arguments to give."""
+    if inspect.isabstract(job):
+        names = ", ".join(sorted(getattr(job, "__abstractmethods__", ())))
+        raise mistake(job, f"it is abstract ({names}); define these methods")
+    try:
+        inspect.signature(job).bind()
+    except TypeError as error:
+        raise mistake(job, f"it cannot be made without arguments ({error}); give its parameters defaults") from None
+    except ValueError:
+        return

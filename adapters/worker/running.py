@@ -1,0 +1,121 @@
+"""The attempts that a host has in hand: how many slots are free, who still runs, and how each one ended."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jobledger.adapters.worker.attempt import Attempt
+from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.publishing import How, Published
+
+
+class DrainedAttempt(NamedTuple):
+    """One attempt in a drain report: the job, the generation, and why it stands where it does."""
+
+    job_id: str
+    generation: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainReport:
+    """What became of the attempts that ran when a drain began.
+
+    ``completed``: the job ended (why: its state). ``parked``: it was given back (why: ``parked``, ``attempt_failed``,
+    ``deferred``). ``left``: its handler had not ended by the deadline, or its lease was lost; the lease expires.
+    """
+
+    completed: tuple[DrainedAttempt, ...] = ()
+    parked: tuple[DrainedAttempt, ...] = ()
+    left: tuple[DrainedAttempt, ...] = ()
+
+
+class Running:
+    """Counts slots: one is taken from before a claim until the handler has physically ended."""
+
+    def __init__(self, concurrency: int) -> None:
+        """Have that many slots."""
+        self._changed = threading.Condition()
+        self._concurrency = concurrency
+        self._reserved = 0
+        self._attempts: dict[Attempt, None] = {}
+        self._ended: list[tuple[How, DrainedAttempt]] | None = None
+
+    def reserve(self, timeout: float) -> int:
+        """Take every free slot before a claim, and answer how many; waits at most ``timeout`` seconds for one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free > 0, timeout)
+            taken = max(0, self._free)
+            self._reserved += taken
+            return taken
+
+    def settle(self, reserved: int) -> None:
+        """Give back what was reserved, after its attempts were added."""
+        with self._changed:
+            self._reserved -= reserved
+            self._changed.notify_all()
+
+    def add(self, attempt: Attempt) -> None:
+        """An attempt begins."""
+        with self._changed:
+            self._attempts[attempt] = None
+
+    def remove(self, attempt: Attempt, published: Published) -> None:
+        """An attempt's handler has ended, and its slot is free."""
+        with self._changed:
+            self._attempts.pop(attempt, None)
+            if self._ended is not None:
+                self._ended.append((published.how, _drained(attempt, published.why)))
+            self._changed.notify_all()
+
+    def attempts(self) -> list[Attempt]:
+        """Those whose handlers run."""
+        with self._changed:
+            return list(self._attempts)
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def record_ends(self) -> None:
+        """From now on, remember how attempts end."""
+        with self._changed:
+            self._ended = self._ended or []
+
+    def wait_until_idle(self, until: float) -> bool:
+        """Wait until nothing runs and no claim is under way, at most until a moment of ``elapsed``; answers whether."""
+        with self._changed:
+            while self._attempts or self._reserved:
+                left = until - elapsed()
+                if left <= 0:
+                    return False
+                self._changed.wait(min(left, 1.0))
+            return True
+
+    def report(self) -> DrainReport:
+        """How the attempts ended since ends are remembered; those that still run were left."""
+        with self._changed:
+            ended = list(self._ended or [])
+            ended += [("left", _drained(each, _why_left(each))) for each in self._attempts]
+        return DrainReport(
+            completed=tuple(each for how, each in ended if how == "completed"),
+            parked=tuple(each for how, each in ended if how == "parked"),
+            left=tuple(each for how, each in ended if how == "left"),
+        )
+
+    @property
+    def _free(self) -> int:
+        return self._concurrency - len(self._attempts) - self._reserved
+
+
+def _why_left(attempt: Attempt) -> str:
+    published = attempt.published
+    why = "its handler had not ended by the deadline"
+    return why if published is None else f"{why}, though its attempt had: {published.why}"
+
+
+def _drained(attempt: Attempt, why: str) -> DrainedAttempt:
+    return DrainedAttempt(attempt.lease.job_id, attempt.lease.generation, why)

@@ -1,0 +1,103 @@
+"""The writes of one attempt: each is repeated until the store's answer is certain, or the lease is lost."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.worker.caution import Caution, pause_after
+from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.held import HeldLease
+from jobledger.adapters.worker.unwinding import LeaseLost
+from jobledger.domain.answers import Renewal
+from jobledger.domain.errors import (
+    AlreadyTerminalError,
+    JobledgerError,
+    LeaseExpiredError,
+    OutOfOrderError,
+    StaleEpochError,
+    StaleFenceError,
+    UnavailableError,
+)
+
+LOG: Final = logging.getLogger("jobledger.worker")
+Answer = TypeVar("Answer")
+
+
+class FencedWrites:
+    """Calls of a store under one lease."""
+
+    def __init__(self, store: JobStore, held: HeldLease, caution: Caution) -> None:
+        """Write through ``store`` while ``held`` lasts; failed calls are told to ``caution``."""
+        self.store, self.held, self._caution = store, held, caution
+
+    def insist(self, call: Callable[[str], Answer], *, is_end: bool = False) -> Answer:
+        """Make a call until it is answered; its argument is a command id, the same at every repeat.
+
+        Args:
+            call: one call of the store that presents the held fence.
+            is_end: it ends the attempt. Its reply may be what was lost, and then the lease is gone because the call had
+                been accepted: so it is repeated once more, which is safe, before the lease counts as lost.
+
+        Raises:
+            LeaseLost: this attempt may not write any more.
+            RefusedError, InvalidError, CorruptError: the command's own refusals.
+        """
+        command_id = str(uuid.uuid4())
+        sent_at = elapsed()
+        failures = 0
+        self.held.is_ending |= is_end
+        while True:
+            try:
+                self.held.require()
+            except LeaseLost:
+                if is_end and failures:
+                    return self._last_try(call, command_id)
+                raise
+            try:
+                answer = call(command_id)
+            except LeaseExpiredError:
+                self.held.doubt()
+            except (AlreadyTerminalError, StaleEpochError, StaleFenceError) as refusal:
+                self.held.lose(str(refusal))
+                raise LeaseLost(str(refusal)) from refusal
+            except (OutOfOrderError, UnavailableError) as failure:
+                failures += 1
+                self._note(failure)
+                self.held.pause(pause_after(failures))
+            else:
+                if isinstance(answer, Renewal):
+                    # A repeated call is answered as it was at first: so it counts from the first time it was sent.
+                    self.held.accept(answer, sent_at)
+                return answer
+
+    def once(self, call: Callable[[], object]) -> None:
+        """Make a call that may fail without harm; what it would have said is not needed."""
+        if self.held.lost is not None or self.held.is_in_doubt:
+            return
+        try:
+            sent_at = elapsed()
+            answer = call()
+        except JobledgerError as failure:
+            self._note(failure)
+        else:
+            if isinstance(answer, Renewal):
+                self.held.accept(answer, sent_at)
+
+    def _last_try(self, call: Callable[[str], Answer], command_id: str) -> Answer:
+        try:
+            return call(command_id)
+        except JobledgerError as failure:
+            raise LeaseLost(str(failure)) from failure
+
+    def _note(self, failure: JobledgerError) -> None:
+        if isinstance(failure, UnavailableError):
+            self._caution.note_failure()
+        LOG.warning(
+            "a call of the store failed: %s",
+            failure,
+            extra={"job_id": self.held.fence.job_id, "generation": self.held.fence.generation},
+        )

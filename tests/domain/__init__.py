@@ -1,0 +1,1 @@
+"""Tests of the pure rules: given facts, when a command, then facts or a refusal."""

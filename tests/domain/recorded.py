@@ -1,0 +1,87 @@
+"""One event of each topic, with every field filled; ``golden/`` holds each as it was stored when its shape was new."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from jobledger.domain import events
+from jobledger.domain.events import Event, Origin, Outcome
+from jobledger.domain.history import Cause
+from tests.domain.given import EXPIRY, HOUR, NOON, body
+
+STREAM: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
+PREVIOUS: Final = "a" * 64
+CAUSE: Final = Cause(id="command-7", name="example", arguments="b" * 64)
+
+_ASIDE: Final = body("x" * 5_000)
+_EFFECT: Final = events.AppliedEffect(resource="index", version=3, value=body({"n": 1.0}))
+
+EVENTS: Final[dict[str, Event]] = {
+    "job.created": events.Created(
+        at=NOON,
+        job_id=STREAM,
+        namespace="default",
+        owner="team-a",
+        kind="rebuild",
+        payload=body({"partition": "p7", "n": [1, 1.0, None, True, "é😀"]}),
+        fingerprint="c" * 64,
+        key="rebuild-42",
+        policy="index-jobs",
+        policy_changes={"lease": "PT5S", "interrupts_max": 1, "backoff": {"cap": "PT1M"}},
+        controls=("pause", "cancel"),
+        queue="slow",
+        priority=-3,
+        ready_at=NOON + HOUR,
+        labels={"team": "search"},
+        submission="submit-42",
+        origin=Origin(how="fork", of="0" * 36, sequence=9, by="ann", reason="try again", from_checkpoint=True),
+        checkpoint=_ASIDE,
+        units=2,
+    ),
+    "job.claimed": events.Claimed(
+        at=NOON,
+        generation=1,
+        worker="w1",
+        group="gpu",
+        epoch=7,
+        lease=timedelta(seconds=30, microseconds=5),
+        expires_at=EXPIRY,
+        token_digest="d" * 64,
+        respects_hold=False,
+    ),
+    "job.lease_renewed_late": events.LeaseRenewedLate(
+        at=NOON, generation=1, late_by=timedelta(days=400, microseconds=1), expires_at=EXPIRY
+    ),
+    "job.checkpointed": events.Checkpointed(at=NOON, generation=1, state=_ASIDE, effects=(_EFFECT,), expires_at=EXPIRY),
+    "job.unit_recorded": events.UnitRecorded(
+        at=NOON, generation=1, unit="batch-1", receipt=body({"rows": 10}), expires_at=EXPIRY
+    ),
+    "job.progress_reported": events.ProgressReported(
+        at=NOON, generation=1, done=4.5, total=10, message="halfway", expires_at=EXPIRY
+    ),
+    "job.interrupted": events.Interrupted(at=NOON, generation=1, expires_at=EXPIRY, cause="epoch_advanced"),
+    "job.attempt_failed": events.AttemptFailed(at=NOON, generation=1, error="OSError: disk full", retry_at=EXPIRY),
+    "job.paused": events.Paused(at=NOON, generation=1, cause="deferred", ready_at=NOON + HOUR),
+    "job.hold_placed": events.HoldPlaced(at=NOON, by="engine", reason="look"),
+    "job.hold_released": events.HoldReleased(at=NOON, by="ann", reason="looked"),
+    "job.resumed": events.Resumed(at=NOON, by="ann", reason="go on"),
+    "job.retry_requested": events.RetryRequested(at=NOON, by="ann", reason="mended"),
+    "job.cancel_requested": events.CancelRequested(at=NOON, by="ann", reason="not needed"),
+    "job.cancelled": events.Cancelled(
+        at=NOON,
+        generation=1,
+        by="ann",
+        reason="not needed",
+        checkpoint_sequence=3,
+        units=2,
+        boundary=body({"batch": 5}),
+        error="OSError: disk full",
+    ),
+    "job.completed": events.Completed(
+        at=NOON, generation=1, outcome=Outcome.PARTIAL, result=body([1]), error="half of it", effects=(_EFFECT,)
+    ),
+    "job.archived": events.Archived(at=NOON, digest="e" * 64, place="archive/2026"),
+    "job.erased": events.Erased(at=NOON, digests=("f" * 64,), by="ann", reason="asked by its owner"),
+    "group.epoch_advanced": events.EpochAdvanced(at=NOON, epoch=2, by="ann", reason="deploy"),
+}
