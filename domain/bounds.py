@@ -42,6 +42,8 @@ INSTANT_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MAX: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+"""A string, finished or not, or a bracket; no text makes it look at a character twice."""
 
 
 def require_storable(what: str, value: object) -> None:
@@ -174,8 +176,8 @@ def require_span(field: str, value: object, least: timedelta = timedelta(0), mos
         InvalidRequestError: ``True``, text, NaN, or outside ``least`` to ``most``.
     """
     if type(value) in (int, float):
-        if not math.isfinite(value) or abs(value) > SPAN_MAX.total_seconds():  # type: ignore[arg-type]  # a number here
-            raise InvalidRequestError(field, f"{value!r} seconds is no span within {least} to {most}")
+        if not abs(value) <= SPAN_MAX.total_seconds():  # type: ignore[arg-type]  # a number here; NaN compares false
+            raise InvalidRequestError(field, f"that number of seconds is no span within {least} to {most}")
         value = timedelta(seconds=value)  # type: ignore[arg-type]  # a number here
     if not isinstance(value, timedelta):
         raise InvalidRequestError(field, f"a timedelta or a number of seconds is needed, not {type(value).__name__}")
@@ -243,7 +245,7 @@ def parse_json(what: str, text: str | bytes) -> Any:
 def _require_shallow(what: str, text: str) -> None:
     """Count brackets outside of strings, so that depth is refused before a parser recurses into it."""
     depth = 0
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text, re.DOTALL):
+    for token in _TOKEN.finditer(text):
         first = token.group()[0]
         if first in "[{":
             depth += 1

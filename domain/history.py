@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from jobledger.domain import events
@@ -181,9 +181,12 @@ def read(stored: StoredRecord) -> RecordedEvent:
     reader = _reader(stored.topic)
     try:
         envelope = reader.validate_json(_upcast(stored))
-    except (ValidationError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except Exception as error:  # whatever a parser or an upcaster makes of such bytes, the job stops
         problem = f"its bytes are no {stored.topic!r} event ({type(error).__name__})"
         raise HistoryCorruptError(stored.stream, stored.sequence, problem) from error
+    if envelope.version != version_of(stored.topic):
+        problem = f"it is a {stored.topic!r} event of version {envelope.version}, which nobody knows"
+        raise HistoryCorruptError(stored.stream, stored.sequence, problem)
     return RecordedEvent(
         stored.stream, stored.sequence, stored.topic, envelope.event, envelope.cause, envelope.previous, stored.digest
     )
@@ -195,9 +198,10 @@ def _upcast(stored: StoredRecord) -> bytes:
     if current == 1:
         return stored.state
     fields = from_json(stored.state)
-    version = fields.get("version", 1)
-    if version > current:
-        raise ValueError(version)
+    version = fields.get("version", 1) if isinstance(fields, dict) else None
+    if type(version) is not int or not 1 <= version <= current or not isinstance(fields.get("event"), dict):
+        msg = "no record of a known version"
+        raise ValueError(msg)
     while version < current:
         fields["event"] = UPCASTERS[stored.topic, version](fields["event"])
         version += 1

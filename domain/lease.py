@@ -142,6 +142,8 @@ def require_fence(standing: Standing, fence: Fence, step: int | None = None, *, 
         raise AlreadyTerminalError(job.id, job.state.value)
     if job.attempt is None or standing.lease is None:
         raise StaleFenceError(job.id, fence.generation, job.generation, job.ended_by)
+    if (fence.group, fence.epoch) != (job.attempt.group, job.attempt.epoch):
+        raise StaleFenceError(job.id, fence.generation, job.generation)
     if standing.is_epoch_stale:
         raise StaleEpochError(job.attempt.group, job.attempt.epoch, standing.epoch)
     if not late and not standing.is_live:

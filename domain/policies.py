@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, model_validator
 
 from jobledger.domain.bounds import require_integer, require_lease, require_span
 from jobledger.domain.errors import InvalidRequestError
@@ -19,11 +18,18 @@ _MIB: Final = 1024 * 1024
 _BYTES_MAX: Final = 256 * _MIB
 
 _SPAN_READER: Final = TypeAdapter(timedelta)
-_span = partial(require_span, least=timedelta(milliseconds=1))
-Lease = Annotated[timedelta, BeforeValidator(partial(require_lease, "lease"))]
-Span = Annotated[timedelta, BeforeValidator(partial(_span, "span"))]
-Bytes = Annotated[int, BeforeValidator(lambda value: require_integer("bytes", value, 2, _BYTES_MAX))]
-Count = Annotated[int, BeforeValidator(lambda value: require_integer("count", value, 1, 1_000_000))]
+_SPAN_MIN: Final = timedelta(milliseconds=1)
+_COUNT_MAX: Final = 1_000_000
+
+
+def _named(info: ValidationInfo) -> str:
+    return f"Policy.{info.field_name}"
+
+
+Lease = Annotated[timedelta, BeforeValidator(lambda value, info: require_lease(_named(info), value))]
+Span = Annotated[timedelta, BeforeValidator(lambda value, info: require_span(_named(info), value, _SPAN_MIN))]
+Bytes = Annotated[int, BeforeValidator(lambda value, info: require_integer(_named(info), value, 2, _BYTES_MAX))]
+Count = Annotated[int, BeforeValidator(lambda value, info: require_integer(_named(info), value, 1, _COUNT_MAX))]
 
 
 class Backoff(Model):
@@ -31,6 +37,18 @@ class Backoff(Model):
 
     ``jitter`` is the share (0 to 1) of the wait that chance may take off.
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            initial: timedelta | float = ...,
+            factor: float = ...,
+            cap: timedelta | float = ...,
+            jitter: float = ...,
+        ) -> None:
+            """A span may be given as a number of seconds."""
 
     initial: Span = timedelta(seconds=1)
     factor: float = Field(default=2.0, ge=1.0, le=100.0, allow_inf_nan=False, strict=False)
@@ -56,6 +74,29 @@ class Policy(Model):
     Raises:
         InvalidRequestError: a value out of its range, or ``renew_every`` not below half of the lease.
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913  # one argument for each field
+            self,
+            *,
+            lease: timedelta | float = ...,
+            renew_every: timedelta | float = ...,
+            interrupts_max: int = ...,
+            failures_max: int = ...,
+            backoff: Backoff = ...,
+            run_time_max: timedelta | float | None = ...,
+            payload_bytes_max: int = ...,
+            checkpoint_bytes_max: int = ...,
+            result_bytes_max: int = ...,
+            receipt_bytes_max: int = ...,
+            window_events_max: int = ...,
+            progress_every: timedelta | float = ...,
+            queue_depth_max: int | None = ...,
+            checkpoints_keep: int = ...,
+            keep_finished: timedelta | float | None = ...,
+        ) -> None:
+            """A span may be given as a number of seconds."""
 
     lease: Lease = timedelta(seconds=30)
     renew_every: Span = timedelta(seconds=10)
@@ -97,7 +138,11 @@ class Policy(Model):
 
     def changes(self) -> dict[str, Any]:
         """The values that differ from the defaults, as plain JSON (spans in ISO 8601)."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+        changes = self.model_dump(mode="json", exclude_defaults=True)
+        changes.pop("renew_every", None)
+        if self.renew_every != renewal_span(self.lease):
+            changes |= self.model_dump(mode="json", include={"renew_every"})
+        return changes
 
     @classmethod
     def of_changes(cls, changes: dict[str, Any]) -> Policy:

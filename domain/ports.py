@@ -52,7 +52,7 @@ class Loaded:
     """A job's status row and lease row as a storage read them.
 
     ``head`` is the digest of its last record, ``position`` its creation's place in the feed, ``epoch`` the current
-    one of the open attempt's group (1 where the group never advanced).
+    one of the open attempt's group (1 where the group never advanced, 0 where no attempt is open).
     """
 
     job: Job
@@ -138,7 +138,10 @@ class ResourceWrite:
 
 @dataclass(frozen=True, slots=True)
 class Inherit:
-    """Copy the unit receipts of another job, as of one of its sequences."""
+    """Copy the unit receipts of another job, as of one of its sequences.
+
+    They stand in the new job from its sequence 1 on, under generation 0: no attempt of its own recorded them.
+    """
 
     source: str
     sequence: int
@@ -276,7 +279,9 @@ class Session(Reader, Protocol):
     def append(self, appends: Sequence[Append]) -> list[str | None]:
         """Write each append whose guard holds; for each, ``None`` or the precondition that failed.
 
-        One that fails leaves nothing of itself and does not touch the others.
+        One that fails leaves nothing of itself and does not touch the others. A precondition has the name of its field
+        in the guard; ``effects``, ``unit`` and ``submission`` are those of the append itself, and ``records`` says that
+        a record stands in its stream already where the status row knows of none.
         """
         ...
 
@@ -321,7 +326,7 @@ class Storage(Protocol):
         ...
 
     def wait(self, timeout: timedelta) -> None:
-        """Return when something may have been appended, at the latest after ``timeout``."""
+        """Return when records may have been added, at the latest after ``timeout``."""
         ...
 
     def close(self) -> None:

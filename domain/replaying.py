@@ -83,7 +83,7 @@ def sequence_at(reader: Reader, job: Job, instant: datetime) -> int:
         else:
             high = middle - 1
     if low == 0:
-        raise UnknownSequenceError(job.id, f"anything at {instant.isoformat()}", job.sequence)
+        raise UnknownSequenceError(job.id, f"and none by {instant.isoformat()}", job.sequence)
     return low
 
 

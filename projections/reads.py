@@ -151,7 +151,7 @@ class JobReads:
         wanted = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
         with self._setting.storage.reading() as reader:
             self._loaded(reader, job_id)
-            rows = reader.units(job_id, after=after, limit=wanted)
+            rows = reader.units(job_id, after=_text("after", after), limit=wanted)
             found = tuple(
                 UnitReceipt(row.unit, value_of(reader, job_id, row.receipt), row.generation, row.sequence)
                 for row in rows
@@ -214,12 +214,12 @@ class JobReads:
         """
         wanted = JobFilter(
             namespace=self._setting.namespace,
-            owner=owner,
-            kind=kind,
-            queue=queue,
+            owner=_text("owner", owner),
+            kind=_text("kind", kind),
+            queue=_text("queue", queue),
             state=_state(state),
-            label=(label, None) if isinstance(label, str) else label,
-            key_prefix=key_prefix,
+            label=_label(label),
+            key_prefix=_text("key_prefix", key_prefix),
             is_held=held,
         )
         size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
@@ -234,7 +234,7 @@ class JobReads:
     def counts(self, *, owner: str | None = None, queue: str | None = None) -> Mapping[State, int]:
         """How many jobs stand in each state (every state is there, also with 0)."""
         with self._setting.storage.reading() as reader:
-            found = reader.counts(self._setting.namespace, owner, queue)
+            found = reader.counts(self._setting.namespace, _text("owner", owner), _text("queue", queue))
         return {state: found.get(state, 0) for state in State}
 
     def feed(
@@ -249,9 +249,10 @@ class JobReads:
         for topic in topics:
             if topic not in TOPICS:
                 raise InvalidRequestError("topics", f"there is no topic {topic!r}")
+        whose = _text("owner", owner)
         with self._setting.storage.reading() as reader:
             found, upto = reader.feed(
-                self._setting.namespace, after=position_of(after), limit=size, topics=topics, owner=owner
+                self._setting.namespace, after=position_of(after), limit=size, topics=topics, owner=whose
             )
         return Feed(tuple(_entry(each) for each in found), cursor_of(upto))
 
@@ -337,6 +338,19 @@ def _shown(reader: Reader, job: Job, head: str, expires_at: datetime | None) -> 
     return status_of(
         job, head=head, expires_at=expires_at, value_of=lambda job_id, body: value_of(reader, job_id, body)
     )
+
+
+def _text(field: str, value: str | None) -> str | None:
+    """A filter's text, checked as the value that it is compared with was; ``None``: no filter."""
+    return None if value is None else require_text(field, value, empty=True)
+
+
+def _label(label: str | tuple[str, str] | None) -> tuple[str, str | None] | None:
+    if label is None or isinstance(label, str):
+        return None if label is None else (require_text("label", label), None)
+    if not isinstance(label, tuple) or len(label) != 2:  # noqa: PLR2004  # a name and a value
+        raise InvalidRequestError("label", "a name, or a tuple of a name and a value, is needed")
+    return require_text("label", label[0]), require_text("label", label[1], empty=True)
 
 
 def _state(state: State | str | None) -> State | None:

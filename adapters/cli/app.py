@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from functools import cache
@@ -144,7 +145,7 @@ def _have_streams() -> None:
         stream: TextIO | None = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # open for the whole life
-        elif name != "stdin" and hasattr(stream, "reconfigure"):
+        elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -37,7 +37,7 @@ Mark = Literal["ok", "warn", "fail"]
 PYTHON_MIN: Final = (3, 11)
 SQLITE_MIN: Final = (3, 35)
 SQLITE_MENDED: Final = (3, 51, 3)
-SQLITE_MENDED_LINES: Final = {(3, 44): 6, (3, 50): 7}
+SQLITE_MENDED_LINES: Final[dict[tuple[int, ...], int]] = {(3, 44): 6, (3, 50): 7}
 """From which release on a write-ahead log cannot be reset wrongly any more, and two older lines that were mended too.
 
 Source: https://sqlite.org/wal.html#walresetbug (two connections that write and checkpoint at the same instant).
@@ -86,7 +86,7 @@ def diagnose(url: str, namespace: str) -> list[Finding]:
         InvalidRequestError: the URL names no store.
     """
     path = sqlite_path(url)
-    findings = [_python(), _sqlite(), _packages(), _file_system(path), _disk(path)]
+    findings = [_python(), sqlite_release(sqlite3.sqlite_version_info), _packages(), _file_system(path), _disk(path)]
     findings += _safely("store", lambda: _store(url, namespace, path))
     return findings
 
@@ -116,16 +116,17 @@ def _python() -> Finding:
     return Finding("python", "ok" if sys.version_info >= PYTHON_MIN else "fail", found)
 
 
-def _sqlite() -> Finding:
-    current = sqlite3.sqlite_version_info
+def sqlite_release(current: tuple[int, ...]) -> Finding:
+    """A release of SQLite, judged by what jobledger needs and by the faults that it is known for."""
+    named = ".".join(map(str, current))
     if current < SQLITE_MIN:
         oldest = ".".join(map(str, SQLITE_MIN))
-        return Finding("sqlite", "fail", f"{sqlite3.sqlite_version}; at least {oldest} is needed")
+        return Finding("sqlite", "fail", f"{named}; at least {oldest} is needed")
     mended_from = SQLITE_MENDED_LINES.get(current[:2])
     if current >= SQLITE_MENDED or (mended_from is not None and current[2] >= mended_from):
-        return Finding("sqlite", "ok", sqlite3.sqlite_version)
+        return Finding("sqlite", "ok", named)
     problem = "a very rare fault can damage write-ahead logs; 3.51.3 mends it (also 3.50.7 and 3.44.6)"
-    return Finding("sqlite", "warn", f"{sqlite3.sqlite_version}: {problem}")
+    return Finding("sqlite", "warn", f"{named}: {problem}")
 
 
 def _packages() -> Finding:

@@ -110,9 +110,11 @@ def policies_of(path: str | None) -> dict[str, Policy]:
 def _policy(name: str, table: Any) -> Policy:
     if not isinstance(table, dict):
         raise InvalidRequestError(f"policies.{name}", f"a table is needed; write [{name}] and its values below it")
-    backoff = table.get("backoff")
+    values: dict[str, Any] = {**table}
     try:
-        return Policy(**(table | {"backoff": Backoff(**backoff)} if isinstance(backoff, dict) else table))
+        if isinstance(values.get("backoff"), dict):
+            values["backoff"] = Backoff(**values["backoff"])
+        return Policy(**values)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"policies.{name}", str(error)) from None
     except TypeError as error:

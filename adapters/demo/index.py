@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, LiteralString
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from jobledger.adapters.demo.corpus import Source
@@ -162,7 +162,7 @@ class Index:
         return connection
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Generator[sqlite3.Connection, None, None]:
         with closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection

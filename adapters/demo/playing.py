@@ -22,7 +22,7 @@ from jobledger.adapters.demo.telling import Teller
 from jobledger.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from types import FrameType
 
     from jobledger.adapters.cli.desk import Desk
@@ -108,7 +108,7 @@ def _place(stack: ExitStack, folder: Path | None, *, is_kept: bool) -> Path:
 
 
 @contextmanager
-def _ended_like_by_ctrl_c() -> Iterator[None]:
+def _ended_like_by_ctrl_c() -> Generator[None, None, None]:
     """Within the block other polite ways to end this process clean up as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

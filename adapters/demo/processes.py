@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 STOP_SECONDS: Final = 5.0
 TAIL_BYTES: Final = 400
@@ -88,7 +88,7 @@ class Worker:
 
 
 @contextmanager
-def worker(url: str, name: str, *, stops_in_batch: int | None = None) -> Iterator[Worker]:
+def worker(url: str, name: str, *, stops_in_batch: int | None = None) -> Generator[Worker, None, None]:
     """A worker process that is gone when the block ends, however it ends."""
     started = Worker(url, name, stops_in_batch=stops_in_batch)
     try:

@@ -12,7 +12,7 @@ from rich.text import Text
 from jobledger.adapters.cli.texts import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from rich.console import RenderableType
 
@@ -51,7 +51,7 @@ class Teller:
                 self._desk.say(part)
 
     @contextmanager
-    def following(self, total: int) -> Iterator[Callable[[JobStatus], None]]:
+    def following(self, total: int) -> Generator[Callable[[JobStatus], None], None, None]:
         """A bar that follows a job, given each status that was read; without a terminal, a line for each checkpoint."""
         console = self._desk.console
         if self.is_silent or not console.is_terminal:

@@ -53,7 +53,7 @@ def _hand_over() -> None:
 
 def _end_with_the_parent() -> None:
     """End when the parent does: it holds the other end of the standard input, and never writes to it."""
-    sys.stdin.read()
+    os.read(0, 1)  # not through sys.stdin, whose lock would be held when the interpreter ends
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -8,6 +8,7 @@ from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
     LEASES,
+    QUEUED,
     RESOURCES,
     SNAPSHOTS,
     STATUS,
@@ -136,7 +137,7 @@ class MemoryReader:
 
     def queued(self, namespace: str, queue: str, limit: int) -> int:
         """How many jobs of a queue are in the state ``queued``, counted no further than ``limit``."""
-        return self.count(JobFilter(namespace=namespace, queue=queue, state=State.QUEUED), limit)
+        return min(limit, self._view.get(QUEUED, (namespace, queue)) or 0)
 
     def counts(self, namespace: str, owner: str | None, queue: str | None) -> dict[State, int]:
         """Jobs by state; every state is there, also with none."""

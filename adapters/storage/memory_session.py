@@ -13,6 +13,8 @@ from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
     LEASES,
+    OPEN,
+    QUEUED,
     RESOURCES,
     SNAPSHOTS,
     STATUS,
@@ -27,7 +29,8 @@ from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.rows import decode_job, encode_body, encode_job
 from jobledger.domain.decisions.claiming import Claimable
 from jobledger.domain.errors import InvalidRequestError
-from jobledger.domain.ports import JobFilter, ResourceRow
+from jobledger.domain.job import State
+from jobledger.domain.ports import ResourceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +124,7 @@ class MemorySession(MemoryReader):
         if append.lease is None or job.attempt is None:
             self._draft.drop(LEASES, job.id)
         else:
-            self._draft.put(LEASES, job.id, LiveRow(append.lease, job.attempt.group, job.attempt.epoch))
+            self._draft.put(LEASES, job.id, LiveRow(job.namespace, append.lease, job.attempt.group, job.attempt.epoch))
         if append.unit is not None:
             unit, receipt = append.unit, append.unit.receipt
             kept = KeptUnit(unit.unit, encode_body(receipt), receipt.digest, unit.generation, unit.sequence)
@@ -140,7 +143,17 @@ class MemorySession(MemoryReader):
     def _put_status(self, job: Job, claimable: Claimable, head: str, position: int) -> None:
         encoded = encode_job(job)
         own = decode_job(job.id, job.sequence, encoded)
-        self._draft.put(STATUS, job.id, StatusRow(own, encoded, claimable, head, position))
+        before, row = self._draft.get(STATUS, job.id), StatusRow(own, encoded, claimable, head, position)
+        self._draft.put(STATUS, job.id, row)
+        if claimable is Claimable.NEVER:
+            self._draft.drop(OPEN, job.id)
+        else:
+            self._draft.put(OPEN, job.id, row)
+        was_queued = before is not None and before.job.state is State.QUEUED
+        if was_queued != (job.state is State.QUEUED):
+            queue = (job.namespace, job.queue)
+            count = self._draft.get(QUEUED, queue) or 0
+            self._draft.put(QUEUED, queue, count + (-1 if was_queued else 1))
 
     def _put_snapshot(self, job: Job) -> None:
         self._draft.put(SNAPSHOTS, (job.id, job.sequence), encode_job(job))
@@ -189,8 +202,11 @@ class MemorySession(MemoryReader):
         now = self.now()
         rows = [
             row
-            for row in self._matching(JobFilter(namespace=namespace))
-            if row.job.queue in queues and (kinds is None or row.job.kind in kinds) and self._is_claimable(row, now)
+            for _, row in self._draft.items(OPEN)
+            if row.job.namespace == namespace
+            and row.job.queue in queues
+            and (kinds is None or row.job.kind in kinds)
+            and self._is_claimable(row, now)
         ]
         rows.sort(key=lambda row: (-row.job.priority, row.job.ready_at, row.position))
         return [row.job.id for row in rows[:limit]]
@@ -202,22 +218,26 @@ class MemorySession(MemoryReader):
             case Claimable.WHEN_READY:
                 return row.job.ready_at <= now
             case Claimable.WHEN_DEAD:
-                return self._is_dead(row.job, now)
+                live = self._draft.get(LEASES, row.job.id)
+                return live is not None and self._is_dead(row.job.namespace, live, now)
             case Claimable.WHEN_FENCED:
                 live = self._draft.get(LEASES, row.job.id)
                 return live is not None and self._is_epoch_stale(row.job.namespace, live)
             case _:
                 assert_never(row.claimable)
 
-    def _is_dead(self, job: Job, now: datetime) -> bool:
-        live = self._draft.get(LEASES, job.id)
-        return live is not None and (live.lease.expires_at <= now or self._is_epoch_stale(job.namespace, live))
+    def _is_dead(self, namespace: str, live: LiveRow, now: datetime) -> bool:
+        return live.lease.expires_at <= now or self._is_epoch_stale(namespace, live)
 
     def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
         """Running jobs whose lease is not live, by id from behind ``after``."""
         now = self.now()
-        jobs = [row.job for row in self._matching(JobFilter(namespace=namespace)) if row.job.id > after]
-        return sorted(job.id for job in jobs if self._is_dead(job, now))[:limit]
+        found = [
+            job_id
+            for job_id, live in self._draft.items(LEASES)
+            if job_id > after and live.namespace == namespace and self._is_dead(namespace, live, now)
+        ]
+        return sorted(found)[:limit]
 
     # Ending -----------------------------------------------------------------------------------------------------------
 

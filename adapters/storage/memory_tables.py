@@ -43,6 +43,7 @@ class StatusRow:
 class LiveRow:
     """The lease of an open attempt, and the group and epoch that it was claimed under."""
 
+    namespace: str
     lease: LeaseRow
     group: str
     epoch: int
@@ -68,7 +69,11 @@ class KeptUnit:
         return UnitRow(self.name, receipt, self.generation, self.sequence)
 
 
+# Every job; of those the ones that a claim may take one day; and how many are queued in each queue.
 STATUS: Table[str, StatusRow] = Table("status")
+OPEN: Table[str, StatusRow] = Table("open")
+QUEUED: Table[tuple[str, str], int] = Table("queued")
+# What hangs on jobs: by job id, or by namespace, owner and name.
 LEASES: Table[str, LiveRow] = Table("leases")
 UNITS: Table[tuple[str, str], KeptUnit] = Table("units")
 BODIES: Table[tuple[str, str, bool], StoredBody] = Table("bodies")

@@ -6,8 +6,8 @@ import sqlite3
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from eventsourcing.persistence import (
     ConnectionPoolClosedError,
@@ -91,7 +91,7 @@ class SQLiteStorage:
 
     def _mismatch(self, found: int) -> SchemaMismatchError:
         return SchemaMismatchError(
-            found, SCHEMA_VERSION, f"jobledger migrate --store sqlite:///{quote(self.path.as_posix())}"
+            found, SCHEMA_VERSION, f"jobledger migrate --store {quote(f'sqlite:///{self.path.as_posix()}')}"
         )
 
     def _require_schema_once(self) -> None:

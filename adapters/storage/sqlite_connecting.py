@@ -38,6 +38,7 @@ class SQLiteLedgerConnection(SQLiteConnection):
         """Own an open connection; it is this process's only, and not that of a fork."""
         super().__init__(sqlite_conn, max_age)
         self._process = os.getpid()
+        self._is_writer_set_up = False
 
     @property
     def is_inherited(self) -> bool:
@@ -68,7 +69,9 @@ class SQLiteLedgerConnection(SQLiteConnection):
             sqlite3.OperationalError: somebody else held it all the time, or the file cannot be written.
         """
         # SQLite's own waiting knows no patience of ours, and lets waiting processes knock at the same moments.
-        self.raw.execute("PRAGMA busy_timeout = 0")
+        if not self._is_writer_set_up:
+            self.raw.execute("PRAGMA busy_timeout = 0")
+            self._is_writer_set_up = True
         # IMMEDIATE: who reads first and asks for the lock later is refused at once, however patient.
         when_free(lambda: self.raw.execute("BEGIN IMMEDIATE"), patience)
 

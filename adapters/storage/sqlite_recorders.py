@@ -43,15 +43,17 @@ class SQLiteLedgerRecorder(SQLiteApplicationRecorder):
     """The log of all events; positions are never given twice, and followers need not be told of new ones."""
 
     def __init__(self, datastore: SQLiteDatastore, events_table_name: str = EVENTS_TABLE) -> None:
-        """Use a datastore's log.
+        """Use the log of a datastore of ours.
 
         Raises:
-            ProgrammingError: the log has one name, since everything else of a job is kept beside it.
+            ProgrammingError: it is another datastore, or another table: the log has one name, since everything else of
+                a job is kept beside it.
         """
-        if events_table_name != EVENTS_TABLE:
-            msg = f"the log of a jobledger store is {EVENTS_TABLE!r}, not {events_table_name!r}"
+        if not isinstance(datastore, SQLiteLedgerDatastore) or events_table_name != EVENTS_TABLE:
+            msg = f"the log of a jobledger store is {EVENTS_TABLE!r} in a SQLiteLedgerDatastore"
             raise ProgrammingError(msg)
         super().__init__(datastore, events_table_name)
+        self.changes = datastore.changes
         self.insert_events_statement = INSERT_EVENT
 
     @override
@@ -103,14 +105,10 @@ class SQLiteSubscription(ListenNotifySubscription[SQLiteLedgerRecorder]):
 
     @override
     def _loop_on_pull(self) -> None:
-        datastore = self._recorder.datastore
         try:
             while not self._has_been_stopped:
                 self._pull()
-                if isinstance(datastore, SQLiteLedgerDatastore):
-                    datastore.changes.wait(POLL_SECONDS)
-                else:
-                    self._has_been_notified.wait(POLL_SECONDS)
+                self._recorder.changes.wait(POLL_SECONDS)
         except BaseException as error:  # noqa: BLE001  # the thread that iterates raises it
             self._thread_error = self._thread_error or error
             self.stop()

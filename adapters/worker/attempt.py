@@ -125,7 +125,6 @@ class Attempt:
         """The handler, made and restored, with its arguments."""
         call, hooks = self.job.instance()
         arguments = self.job.parameters.bind(self.lease.payload)
-        self.context.use_hooks(hooks)
         is_fresh = self.lease.status.checkpoint_sequence is None
         try:
             hooks.start(self.lease.checkpoint, is_fresh=is_fresh)
@@ -133,6 +132,7 @@ class Attempt:
             if is_fresh:
                 raise
             raise RestoreError(told(error)) from error
+        self.context.use_hooks(hooks)
         if self.job.parameters.context is not None:
             arguments[self.job.parameters.context] = context
         return partial(call, **arguments)

@@ -20,7 +20,9 @@ LOG: Final = logging.getLogger("jobledger.worker")
 CLAIM_EVERY_MIN: Final = 0.02
 POLL_FIRST: Final = 0.05
 POLL_MAX: Final = 1.0
-"""Seconds between claims: at least the first, however often something changes; at most the last, if nothing does."""
+NAP_MAX: Final = 0.1
+"""In seconds. Claims are at least the first apart, however often something changes. While nothing does, polls grow from
+the second to the third; in between, a nap of the fourth lets the thread notice that it is to stop."""
 
 
 class Claims:
@@ -112,12 +114,17 @@ class Claims:
 
     def _wait(self, poll: float) -> float:
         """Wait for a change or the next poll; answers how long the poll after that may wait, in seconds."""
-        began = elapsed()
-        self._store.wait_for_change(spread(poll))
-        waited = elapsed() - began
-        if waited < CLAIM_EVERY_MIN:
-            self._stopped.wait(CLAIM_EVERY_MIN - waited)
-        return min(poll * 2, POLL_MAX) if waited >= poll * 0.7 else POLL_FIRST
+        end = elapsed() + spread(poll)
+        while not self._stopped.is_set():
+            began, left = elapsed(), end - elapsed()
+            if left <= 0:
+                return min(poll * 2, POLL_MAX)
+            self._store.wait_for_change(min(left, NAP_MAX))
+            waited = elapsed() - began
+            if waited < min(left, NAP_MAX) * 0.9:
+                self._stopped.wait(max(0.0, CLAIM_EVERY_MIN - waited))
+                return POLL_FIRST
+        return poll
 
     def _note(self, error: Exception) -> None:
         self._caution.note_failure()

@@ -20,7 +20,7 @@ class HeldLease:
 
     It is *certain* until its local deadline: the send time of the last accepted renewal, plus the lease's span, less a
     margin. After that it is *in doubt*: nothing may be written, calls wait, and renewals go on; a late one that is
-    accepted makes it certain again. A refusal, or another whole span in doubt, *loses* it for good.
+    accepted makes it certain again, however long the outage was. Only a refusal *loses* it for good.
     """
 
     def __init__(self, lease: Lease, sent_at: float, renew_soon: Callable[[HeldLease], None]) -> None:
@@ -49,11 +49,6 @@ class HeldLease:
     def is_in_doubt(self) -> bool:
         """Whether the local deadline has passed without an accepted renewal."""
         return elapsed() >= self._deadline
-
-    @property
-    def is_beyond_doubt(self) -> bool:
-        """Whether another whole span has passed since the local deadline."""
-        return elapsed() >= self._deadline + self.span
 
     def store_time(self) -> datetime:
         """The store's clock, reckoned from its last answer."""

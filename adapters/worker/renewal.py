@@ -35,7 +35,7 @@ class Renewals:
     """Renews the leases given to it, each by its own schedule, in shared batches; the last thing that a host stops.
 
     A failed call is no lost lease: it is repeated, also beyond the local deadline, since a late renewal is accepted
-    while nobody took the job over. Only a refusal, or a whole span in doubt, loses a lease.
+    while nobody took the job over: however long an outage lasts, only a refusal loses a lease.
     """
 
     def __init__(self, store: JobStore, caution: Caution, name: str) -> None:
@@ -121,10 +121,7 @@ class Renewals:
             return
         self._caution.note_failure()
         LOG.warning("a renewal failed and is repeated: %s", answer, extra=ids)
-        if held.is_beyond_doubt:
-            self._lose(held, "it could not be renewed, and ran out by the local clock")
-        else:
-            self._again_at(held, elapsed(), is_failure=True)
+        self._again_at(held, elapsed(), is_failure=True)
 
     def _lose(self, held: HeldLease, reason: str) -> None:
         self.release(held)

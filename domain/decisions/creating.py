@@ -274,7 +274,7 @@ def require_sequence(job: Job, sequence: object) -> int:
         UnknownSequenceError: the history does not reach that far.
     """
     if type(sequence) is not int or not 1 <= sequence <= job.sequence:
-        raise UnknownSequenceError(job.id, sequence if isinstance(sequence, int) else repr(sequence), job.sequence)
+        raise UnknownSequenceError(job.id, sequence if type(sequence) is int else f"not {sequence!r}", job.sequence)
     return sequence
 
 

@@ -42,7 +42,7 @@ class ControlUnavailableError(RefusedError):
 
     def __str__(self) -> str:
         offers = ", ".join(self.supported) or "none"
-        return f"job {self.job_id} does not support {self.control!r}; the controls it supports: {offers}"
+        return f"job {self.job_id} does not support {self.control!r}; use one that it does: {offers}"
 
 
 @dataclass(eq=False, repr=False)

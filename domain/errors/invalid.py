@@ -86,7 +86,8 @@ class UnknownKindError(InvalidError):
     known: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"no handler is registered for kind {self.kind!r}; known ones: {', '.join(self.known) or 'none'}"
+        known = ", ".join(self.known) or "none"
+        return f"no handler is registered for kind {self.kind!r}; register one, or use a kind that has one: {known}"
 
 
 @dataclass(eq=False, repr=False)

@@ -61,4 +61,5 @@ class UnknownSequenceError(RefusedError):
     head: int
 
     def __str__(self) -> str:
-        return f"job {self.job_id} has events 1 to {self.head}, not {self.sequence}; ask within that range"
+        asked = f"not {self.sequence}" if isinstance(self.sequence, int) else self.sequence
+        return f"job {self.job_id} has events 1 to {self.head}, {asked}; ask within that range"

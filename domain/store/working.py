@@ -116,7 +116,7 @@ class WorkerCommands(Commands):
         return self._write(fence, "checkpoint", arguments, command_id, decide, renewal, inside=inside)
 
     def record_unit(self, fence: Fence, unit: str, receipt: Json, *, command_id: str | None = None) -> UnitReceipt:
-        """Record that a unit was done, and renew; the first receipt of a unit stands for ever.
+        """Record that a unit was done, and renew, also where it is reused; the first receipt of a unit stands for ever.
 
         Raises:
             the fence's refusals; ReceiptTooLargeError, UnstorableValueError: nothing was recorded.
@@ -128,7 +128,7 @@ class WorkerCommands(Commands):
         def decide(session: Session, standing: Standing, step: int) -> Decision:
             first = first_receipt(session, standing.job.id, unit)
             facts = decisions.record_unit(standing, fence, step, unit=unit, receipt=kept.body, first=first)
-            return Decision(facts=facts, values=(kept,), unit=unit)
+            return Decision(facts=facts, values=(kept,), unit=unit, expires_at=renewed_expiry(standing))
 
         arguments = [*_identity(fence), unit, _mark(kept)]
         return self._write(fence, "record_unit", arguments, command_id, decide, unit_answer(unit))

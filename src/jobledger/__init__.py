@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jobledger.adapters.clients import DurableJobs, JobClient
     from jobledger.adapters.storage.clocks import ManualClock
     from jobledger.adapters.worker import (
+        AsyncJobContext,
         Defer,
         DrainReport,
         JobCancelled,
@@ -65,6 +66,7 @@ _HOMES = {
     "jobledger.adapters.clients": ("DurableJobs", "JobClient"),
     "jobledger.adapters.storage.clocks": ("ManualClock",),
     "jobledger.adapters.worker": (
+        "AsyncJobContext",
         "Defer",
         "DrainReport",
         "JobCancelled",
@@ -114,6 +116,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "KEEP",
+    "AsyncJobContext",
     "AsyncJobStore",
     "Backoff",
     "Completion",

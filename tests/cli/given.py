@@ -61,7 +61,8 @@ class Desk:
 
     def job(self, **given: Any) -> str:
         """A job that waits in its queue; answers its id."""
-        request = JobRequest(**({"owner": "team-a", "key": "k1", "kind": "rebuild", "payload": {"part": 7}} | given))
+        usual: dict[str, Any] = {"owner": "team-a", "key": "k1", "kind": "rebuild", "payload": {"part": 7}}
+        request = JobRequest(**(usual | given))
         with self.store() as store:
             return store.create(request).job_id
 

@@ -1,14 +1,12 @@
 """Auditors and maintainers: a sound store says so, and a damaged one cannot hide it."""
 
 import re
-import sqlite3
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from jobledger.adapters.cli import diagnosing
-from jobledger.adapters.cli.diagnosing import Finding, exit_code_of
+from jobledger.adapters.cli.diagnosing import Finding, exit_code_of, sqlite_release
 from tests.cli.given import Desk, tamper
 
 
@@ -148,12 +146,8 @@ def test_a_store_that_cannot_be_opened_fails_by_its_family(desk: Desk) -> None:
         ((3, 52, 0), "ok"),
     ],
 )
-def test_releases_of_sqlite_are_judged_by_their_mends(
-    found: tuple[int, ...], mark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", found)
-
-    assert diagnosing._sqlite().mark == mark  # noqa: SLF001  # the check itself, without a store around it
+def test_releases_of_sqlite_are_judged_by_their_mends(found: tuple[int, ...], mark: str) -> None:
+    assert sqlite_release(found).mark == mark
 
 
 def test_the_worst_finding_decides_the_exit_code() -> None:

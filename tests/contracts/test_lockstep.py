@@ -86,6 +86,7 @@ TWINS: Mapping[str, Callable[[Session], dict[str, Callable[..., Any]]]] = {
 }
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("forgotten", TWINS)
 def test_a_twin_that_forgets_a_rule_is_found_out(forgotten: str) -> None:
     """The same machine, over a twin of the memory store, must fail: else it would prove nothing of the others."""

@@ -229,3 +229,17 @@ def test_the_timeline_shows_attempts_waits_and_marks(store: JobStore, clock: Man
         ("parked", timedelta(seconds=5)),
     ]
     assert timeline.ended_at == clock.now()
+
+
+def test_filters_are_checked_like_what_they_are_compared_with(store: JobStore) -> None:
+    """A text that nothing can have is refused by name on every store, never met by a driver."""
+    job_id = created(store)
+    for wrong in ("\ud800", "a\0"):
+        for field in ("owner", "kind", "queue", "label", "key_prefix"):
+            refuses("unstorable_value", store.jobs, **{field: wrong})
+        refuses("unstorable_value", store.counts, owner=wrong)
+        refuses("unstorable_value", store.feed, owner=wrong)
+        refuses("unstorable_value", store.units, job_id, after=wrong)
+    for wrong_label in (3, ("a",), ("a", 3), ["a", "b"]):
+        refuses("invalid_request", store.jobs, label=wrong_label)
+    refuses("invalid_request", store.jobs, owner=3)

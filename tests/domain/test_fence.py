@@ -359,3 +359,11 @@ def test_a_standing_knows_whether_its_lease_is_live() -> None:
     assert not standing(facts, now=NOON, epoch=2).is_live
     assert not standing([created()]).is_live
     assert standing([created()]).expires_at is None
+
+
+@every_command
+@pytest.mark.parametrize("edited", [fence(1, group="other"), fence(1, epoch=2)], ids=["group", "epoch"])
+def test_a_fence_whose_group_or_epoch_was_edited_is_stale(command: Write, edited: Fence) -> None:
+    """The token alone is not the fence: group and epoch have to be those of the claim."""
+    with pytest.raises(StaleFenceError):
+        command(standing(OPEN), edited)

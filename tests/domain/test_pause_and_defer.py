@@ -55,6 +55,13 @@ def test_under_a_hold_a_pause_is_that_holds(by: str) -> None:
     assert when.names(when.claim(standing([*facts, parked, hold_released()]))) == ["Claimed"]
 
 
+def test_parking_for_a_hold_keeps_the_time_at_which_the_job_was_due() -> None:
+    """Only a drain makes it due anew; a hold does not cost the job its place in the order of claims."""
+    parked = when.only(when.pause(standing([*OPEN, hold_placed()], now=NOON + SECOND)), Paused)
+
+    assert (parked.at, parked.ready_at) == (NOON + SECOND, NOON)
+
+
 def test_a_hold_that_was_released_before_the_boundary_leaves_a_drain() -> None:
     """What counts is whether it is in force."""
     parked = when.only(when.pause(standing([*OPEN, hold_placed(), hold_released()])), Paused)

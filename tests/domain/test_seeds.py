@@ -220,9 +220,11 @@ def test_a_claim_is_pinned_to_its_group_and_epoch() -> None:
     """When the group moves on, every write of the old epoch is fenced off."""
     facts = [created(), claimed(1, group="native", epoch=3)]
 
-    assert when.names(when.checkpoint(standing(facts, epoch=3))) == ["Checkpointed"]
+    presented = fence(1, group="native", epoch=3)
+
+    assert when.names(when.checkpoint(standing(facts, epoch=3), presented)) == ["Checkpointed"]
     with pytest.raises(StaleEpochError):
-        when.checkpoint(standing(facts, epoch=4))
+        when.checkpoint(standing(facts, epoch=4), presented)
 
 
 def test_renewal_keeps_the_current_fence() -> None:

@@ -11,8 +11,10 @@ from eventsourcing.compressor import ZlibCompressor
 from eventsourcing.domain import DomainEvent
 from eventsourcing.persistence import (
     ApplicationRecorder,
+    ConnectionPoolClosedError,
     JSONTranscoder,
     Mapper,
+    ProgrammingError,
     StoredEvent,
     Tracking,
     TrackingRecorder,
@@ -26,7 +28,7 @@ from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.mapping import LedgerEvent, LedgerMapper, project_job
 from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.sqlite import SQLiteLedgerFactory, SQLiteStorage
-from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerTrackingRecorder
+from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerRecorder, SQLiteLedgerTrackingRecorder
 from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 from jobledger.domain.events import EpochAdvanced
 from jobledger.domain.job import Job
@@ -113,6 +115,27 @@ def test_a_subscription_follows_what_jobledger_writes(worked: Store) -> None:
     assert [event.originator_id for event in events] == ["b", "group:n:g", "a", "a", "c"]
     assert isinstance(events[1].recorded.event, EpochAdvanced)
     assert (claimed.originator_id, tracking.notification_id) == ("a", 4)
+
+
+def test_a_subscription_ends_with_the_error_that_stops_it(sqlite: SQLiteStorage) -> None:
+    """A follower is told, and does not wait for ever."""
+    written(sqlite, created("a"))
+    with sqlite.recorder.subscribe(gt=0) as subscription:
+        assert next(subscription).id == 1
+        sqlite.close()
+
+        with pytest.raises(ConnectionPoolClosedError):
+            next(subscription)
+
+
+def test_a_recorder_needs_a_datastore_of_ours(sqlite: SQLiteStorage) -> None:
+    """The library's own would wait, lock and sync in its own ways; and the log has one name."""
+    stock = SQLiteDatastore(str(sqlite.path))
+    with pytest.raises(ProgrammingError):
+        SQLiteLedgerRecorder(stock)
+    with pytest.raises(ProgrammingError):
+        SQLiteLedgerRecorder(sqlite.datastore, events_table_name="other")
+    stock.close()
 
 
 class CountView(SQLiteLedgerTrackingRecorder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -77,8 +78,7 @@ def test_a_file_without_a_schema_is_refused_with_the_command_that_makes_it(unmad
         pass
 
     assert (refused.value.found, refused.value.wanted) == (0, SCHEMA_VERSION)
-    assert refused.value.command.startswith("jobledger migrate --store sqlite:////")
-    assert refused.value.command.endswith("/some%20jobs%3F.db")
+    assert shlex.split(refused.value.command) == ["jobledger", "migrate", "--store", f"sqlite:///{unmade.path}"]
     assert not unmade.path.exists()
 
 

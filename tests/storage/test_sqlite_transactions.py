@@ -116,24 +116,28 @@ def test_every_commit_is_synced_to_a_write_ahead_log(sqlite: SQLiteStorage) -> N
         sqlite.datastore.connections.put_connection(connection)
 
 
-def test_a_connection_that_does_not_sync_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A build or a setting that ignores the request is noticed, because the answer is read back."""
+@pytest.mark.parametrize(
+    ("ignored", "says"), [("PRAGMA synchronous = ", "synchronous is 1"), ("PRAGMA journal_mode = ", "mode is 'delete'")]
+)
+def test_a_connection_that_does_not_sync_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ignored: str, says: str
+) -> None:
+    """A build or a file system that ignores the request is noticed, because the answer is read back."""
 
     class Ignorant(sqlite3.Connection):
         def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:
-            return super().execute("SELECT 1" if sql.startswith("PRAGMA synchronous = ") else sql, values)
+            return super().execute("SELECT 'delete'" if sql.startswith(ignored) else sql, values)
 
     original = sqlite3.connect
 
-    def ignorant(*arguments: object, **options: object) -> sqlite3.Connection:
-        connection: sqlite3.Connection = original(*arguments, **options, factory=Ignorant)  # type: ignore[call-overload]  # passed on
+    def ignorant(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = original(*arguments, **options, factory=Ignorant)
         connection.execute("PRAGMA synchronous=NORMAL")
         return connection
 
-    connect(str(tmp_path / "jobs.db")).close()
     monkeypatch.setattr(sqlite3, "connect", ignorant)
 
-    with pytest.raises(sqlite3.NotSupportedError, match="synchronous is 1"):
+    with pytest.raises(sqlite3.NotSupportedError, match=says):
         connect(str(tmp_path / "jobs.db"))
 
 

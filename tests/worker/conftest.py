@@ -21,6 +21,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobStore]:
 
 
 @pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[JobStore]:
+    """An empty store on disk, where one kind of store is enough and takes time."""
+    with JobStore.open(f"sqlite:///{tmp_path / 'jobs.db'}", policies=POLICIES) as store:
+        yield store
+
+
+@pytest.fixture
 def memory() -> Iterator[JobStore]:
     """An empty store in memory, where the kind of store makes no difference."""
     with opened() as store:

@@ -460,14 +460,19 @@ def test_a_progress_hook_may_answer_nothing_else(memory: JobStore) -> None:
 
 
 def test_a_restore_hook_cannot_checkpoint(memory: JobStore) -> None:
-    """Neither can a constructor: nothing was restored yet, and a save would lose what is."""
+    """Half of the state was restored: a save would lose the other half."""
 
     @durable_job("k")
     class Handler:
-        def __init__(self) -> None:
-            job_context().checkpoint()
-
         def run(self) -> None: ...
+
+        @checkpoint
+        def save(self) -> int:
+            return 1
+
+        @restore
+        def load(self, saved: int | None) -> None:
+            job_context().checkpoint(saved)
 
     status = ran(memory, Handler, "k", policy="small")
 

@@ -131,7 +131,7 @@ def test_a_host_claims_its_own_kinds_and_queues_only(memory: JobStore) -> None:
 # Draining -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_drain_says_what_became_of_each_attempt(store: JobStore) -> None:
+def test_a_drain_says_what_became_of_each_attempt(on_disk: JobStore) -> None:
     """One completes, one parks at a boundary, one fails and waits, one is left; none is called cancelled."""
     draining, release = threading.Event(), threading.Event()
     began = threading.Semaphore(0)
@@ -150,9 +150,9 @@ def test_a_drain_says_what_became_of_each_attempt(store: JobStore) -> None:
             release.wait(PATIENCE)
         return how
 
-    host = JobHost(store, [handler])
+    host = JobHost(on_disk, [handler])
     host.admit()
-    jobs = {how: created(store, "k", how, policy="default") for how in ("complete", "park", "fail", "stick")}
+    jobs = {how: created(on_disk, "k", how, policy="default") for how in ("complete", "park", "fail", "stick")}
     for _ in jobs:
         assert began.acquire(timeout=PATIENCE)
     threading.Timer(0.1, draining.set).start()
@@ -163,8 +163,8 @@ def test_a_drain_says_what_became_of_each_attempt(store: JobStore) -> None:
     assert report.completed == ((jobs["complete"], 1, "complete"),)
     assert set(report.parked) == {(jobs["park"], 1, "parked"), (jobs["fail"], 1, "attempt_failed")}
     assert [(each.job_id, each.generation) for each in report.left] == [(jobs["stick"], 1)]
-    assert names(store, jobs["park"])[-1] == "Paused"
-    assert names(store, jobs["stick"]) == ["Created", "Claimed"]
+    assert names(on_disk, jobs["park"])[-1] == "Paused"
+    assert names(on_disk, jobs["stick"]) == ["Created", "Claimed"]
 
 
 def test_a_drained_job_is_claimed_at_once_by_another_host(memory: JobStore) -> None:
@@ -263,15 +263,15 @@ def test_a_host_of_an_old_epoch_stops_claiming_and_drains(memory: JobStore, capl
     assert "drains: group 'default' is at epoch 2" in caplog.text
 
 
-def test_a_job_of_a_killed_worker_is_taken_over(store: JobStore) -> None:
-    job_id = created(store, "k")
-    store.claim(job_id, worker="killed", lease=1)
+def test_a_job_of_a_killed_worker_is_taken_over(on_disk: JobStore) -> None:
+    job_id = created(on_disk, "k")
+    on_disk.claim(job_id, worker="killed", lease=1)
 
-    with hosted(store, quick):
-        status = ended(store, job_id)
+    with hosted(on_disk, quick):
+        status = ended(on_disk, job_id)
 
     assert status.result == 2
-    assert names(store, job_id) == ["Created", "Claimed", "Interrupted", "Claimed", "Completed"]
+    assert names(on_disk, job_id) == ["Created", "Claimed", "Interrupted", "Claimed", "Completed"]
 
 
 def test_an_attempt_that_never_ends_is_failed_by_its_host_and_keeps_its_slot(memory: JobStore) -> None:

@@ -23,16 +23,16 @@ from tests.worker.hosting import opened as opened_over
 from tests.worker.outages import FragileStorage
 
 
-def test_a_handler_that_waits_longer_than_its_lease_keeps_its_generation(store: JobStore) -> None:
+def test_a_handler_that_waits_longer_than_its_lease_keeps_its_generation(on_disk: JobStore) -> None:
     @durable_job("k")
     def handler() -> str:
         threading.Event().wait(1.5)
         return "done"
 
-    status = ran(store, handler, "k")
+    status = ran(on_disk, handler, "k")
 
     assert (status.result, status.generation) == ("done", 1)
-    assert "LeaseRenewedLate" not in names(store, status.job_id)
+    assert "LeaseRenewedLate" not in names(on_disk, status.job_id)
 
 
 def test_a_handler_that_holds_the_interpreter_for_long_stretches_keeps_its_generation(memory: JobStore) -> None:
@@ -139,7 +139,8 @@ def test_an_outage_longer_than_a_lease_is_waited_out_at_the_next_call(fragile: F
         assert names(store, job_id)[3:] == ["LeaseRenewedLate", "Checkpointed", "Completed"]
 
 
-def test_an_outage_without_end_stops_the_handler(fragile: FragileStorage) -> None:
+def test_an_outage_without_end_loses_no_lease_until_the_host_leaves_it(fragile: FragileStorage) -> None:
+    """However long it lasts the handler waits at its call; a drain leaves it at its deadline, and then it unwinds."""
     began, stopped = threading.Event(), threading.Event()
 
     @durable_job("k")
@@ -153,12 +154,16 @@ def test_an_outage_without_end_stops_the_handler(fragile: FragileStorage) -> Non
             stopped.set()
             raise
 
-    with opened_over(fragile) as store, hosted(store, handler):
-        created(store, "k")
+    with opened_over(fragile) as store, hosted(store, handler) as host:
+        job_id = created(store, "k")
         happens(began)
         fragile.is_down = True
+        assert not stopped.wait(2.5)
+        report = host.drain(timedelta(0))
         happens(stopped)
         fragile.is_down = False
+
+    assert [left.job_id for left in report.left] == [job_id]
 
 
 CLOSED: list[Callable[[JobContext], object]] = [
