@@ -11,7 +11,7 @@ from jobledger.domain.bounds import require_instant, require_span
 from jobledger.domain.errors import DeadlineExceededError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 class Deadline:
@@ -33,7 +33,7 @@ class Deadline:
         return timedelta(seconds=max(0.0, self._end - time.monotonic()))
 
     @contextmanager
-    def waiting_for(self, what: str) -> Iterator[timedelta]:
+    def waiting_for(self, what: str) -> Generator[timedelta]:
         """What is left for a call; a store that could not answer in time is a deadline exceeded.
 
         Raises:

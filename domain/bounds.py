@@ -9,7 +9,7 @@ import json
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from jobledger.domain.errors import InvalidRequestError, UnstorableValueError
 from jobledger.domain.errors.invalid import TooLargeError
@@ -71,7 +71,8 @@ def require_storable(what: str, value: object) -> None:
 
 def _children(what: str, item: Any, path: str, depth: int) -> list[tuple[object, str, int]]:
     if type(item) is list:
-        return [(child, f"{path}[{index}]", depth + 1) for index, child in enumerate(item)]
+        children = cast("list[object]", item)
+        return [(child, f"{path}[{index}]", depth + 1) for index, child in enumerate(children)]
     for key in item:
         if type(key) is not str:
             raise UnstorableValueError(what, _short(path), f"an object with a key of type {type(key).__name__}")

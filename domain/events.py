@@ -70,12 +70,12 @@ class Created(Event):
     fingerprint: str
     key: str | None = None
     policy: str = "default"
-    policy_changes: dict[str, Any] = field(default_factory=dict)
+    policy_changes: dict[str, Any] = field(default_factory=dict[str, Any])
     controls: tuple[str, ...] = ()
     queue: str = "default"
     priority: int = 0
     ready_at: datetime
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict[str, str])
     submission: str | None = None
     origin: Origin | None = None
     checkpoint: Body | None = None

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import TypeAdapter
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from jobledger.domain import events
 from jobledger.domain.errors import HistoryCorruptError
@@ -47,7 +47,7 @@ TOPICS: Final[Mapping[str, type[Event]]] = {
 }
 """Every topic that may stand in a store. A topic never changes and is never used again for something else."""
 
-TOPIC_OF: Final = {event: topic for topic, event in TOPICS.items()}
+TOPIC_OF: Final[Mapping[type[Event], str]] = {event: topic for topic, event in TOPICS.items()}
 
 UPCASTERS: Final[dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 """``(topic, version)`` to the function that makes an event's fields of that version into those of the next."""
@@ -138,6 +138,9 @@ class _Envelope(Generic[AnyEvent]):
     event: AnyEvent
 
 
+_OBJECT: Final = TypeAdapter(dict[str, Any])
+
+
 @cache
 def _reader(topic: str) -> TypeAdapter[_Envelope[Any]]:
     shape: Any = _Envelope
@@ -162,7 +165,7 @@ def record_all(
     stream: str, after: int, facts: list[Any], *, previous: str, cause: Cause | None
 ) -> tuple[StoredRecord, ...]:
     """Encode the facts of one command, chained to what came before and to each other."""
-    records = []
+    records: list[StoredRecord] = []
     for sequence, event in enumerate(facts, start=after + 1):
         stored = record(stream, sequence, event, previous=previous, cause=cause)
         records.append(stored)
@@ -197,8 +200,8 @@ def _upcast(stored: StoredRecord) -> bytes:
     current = version_of(stored.topic)
     if current == 1:
         return stored.state
-    fields = from_json(stored.state)
-    version = fields.get("version", 1) if isinstance(fields, dict) else None
+    fields: dict[str, Any] = _OBJECT.validate_json(stored.state)
+    version = fields.get("version", 1)
     if type(version) is not int or not 1 <= version <= current or not isinstance(fields.get("event"), dict):
         msg = "no record of a known version"
         raise ValueError(msg)

@@ -109,11 +109,11 @@ class Job:
     fingerprint: str
     key: str | None = None
     policy_name: str = "default"
-    policy_changes: dict[str, Any] = field(default_factory=dict)
+    policy_changes: dict[str, Any] = field(default_factory=dict[str, Any])
     controls: tuple[str, ...] = ()
     queue: str = "default"
     priority: int = 0
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict[str, str])
     submission: str | None = None
     origin: Origin | None = None
     created_at: datetime

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, cast
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, model_validator
 
@@ -32,6 +32,15 @@ Bytes = Annotated[int, BeforeValidator(lambda value, info: require_integer(_name
 Count = Annotated[int, BeforeValidator(lambda value, info: require_integer(_named(info), value, 1, _COUNT_MAX))]
 
 
+class BackoffValues(TypedDict, total=False):
+    """What a back-off may be given."""
+
+    initial: timedelta | float
+    factor: float
+    cap: timedelta | float
+    jitter: float
+
+
 class Backoff(Model):
     """How long a failed attempt waits: ``initial * factor ** (failures - 1)``, at most ``cap``, less up to ``jitter``.
 
@@ -40,14 +49,7 @@ class Backoff(Model):
 
     if TYPE_CHECKING:
 
-        def __init__(
-            self,
-            *,
-            initial: timedelta | float = ...,
-            factor: float = ...,
-            cap: timedelta | float = ...,
-            jitter: float = ...,
-        ) -> None:
+        def __init__(self, **values: Unpack[BackoffValues]) -> None:
             """A span may be given as a number of seconds."""
 
     initial: Span = timedelta(seconds=1)
@@ -66,6 +68,26 @@ class Backoff(Model):
         return timedelta(seconds=capped * (1.0 - self.jitter * chance))
 
 
+class PolicyValues(TypedDict, total=False):
+    """What a policy may be given."""
+
+    lease: timedelta | float
+    renew_every: timedelta | float
+    interrupts_max: int
+    failures_max: int
+    backoff: Backoff
+    run_time_max: timedelta | float | None
+    payload_bytes_max: int
+    checkpoint_bytes_max: int
+    result_bytes_max: int
+    receipt_bytes_max: int
+    window_events_max: int
+    progress_every: timedelta | float
+    queue_depth_max: int | None
+    checkpoints_keep: int
+    keep_finished: timedelta | float | None
+
+
 class Policy(Model):
     """Named limits of a job; every field has a default, spans are ``timedelta`` or seconds, sizes are bytes of JSON.
 
@@ -77,25 +99,7 @@ class Policy(Model):
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913  # one argument for each field
-            self,
-            *,
-            lease: timedelta | float = ...,
-            renew_every: timedelta | float = ...,
-            interrupts_max: int = ...,
-            failures_max: int = ...,
-            backoff: Backoff = ...,
-            run_time_max: timedelta | float | None = ...,
-            payload_bytes_max: int = ...,
-            checkpoint_bytes_max: int = ...,
-            result_bytes_max: int = ...,
-            receipt_bytes_max: int = ...,
-            window_events_max: int = ...,
-            progress_every: timedelta | float = ...,
-            queue_depth_max: int | None = ...,
-            checkpoints_keep: int = ...,
-            keep_finished: timedelta | float | None = ...,
-        ) -> None:
+        def __init__(self, **values: Unpack[PolicyValues]) -> None:
             """A span may be given as a number of seconds."""
 
     lease: Lease = timedelta(seconds=30)
@@ -117,10 +121,12 @@ class Policy(Model):
     @model_validator(mode="before")
     @classmethod
     def _renew_within_the_lease(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "renew_every" not in values and "lease" in values:
-            lease = require_lease("Policy.lease", values["lease"])
-            return values | {"renew_every": renewal_span(lease)}
-        return values
+        if not isinstance(values, dict):
+            return values
+        given = cast("dict[str, Any]", values)
+        if "renew_every" in given or "lease" not in given:
+            return given
+        return given | {"renew_every": renewal_span(require_lease("Policy.lease", given["lease"]))}
 
     @model_validator(mode="after")
     def _require_renewal_before_half(self) -> Policy:

@@ -55,9 +55,9 @@ class _Walk:
     job: Job | None = None
     head: str = ""
     count: int = 0
-    units: set[str] = field(default_factory=set)
+    units: set[str] = field(default_factory=set[str])
     expiry: datetime | None = None
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list[Problem])
 
     def report(self, sequence: int, rule: str, text: str) -> None:
         if len(self.problems) < PROBLEMS_MAX:

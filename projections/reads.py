@@ -370,7 +370,8 @@ def _entry(found: Positioned) -> FeedEntry:
 
 
 def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
-    job, head, snapshots = None, "", []
+    job, head = None, ""
+    snapshots: list[Job] = []
     for event in recorded(reader, job_id):
         job, head = advance(job, event), event.digest
         if job.sequence % job.policy.window_step == 0:
@@ -388,7 +389,7 @@ def _rerun(standing: Standing) -> None:
         raise NotTerminalError(standing.job.id, standing.job.state.value)
 
 
-CONTROLS: Final[dict[str, Callable[..., object]]] = {
+CONTROLS: Final[dict[str, Callable[[Standing], object]]] = {
     "hold": lambda standing: decisions.hold(standing, by=SOMEBODY, reason=SOMEBODY),
     "release_hold": lambda standing: decisions.release_hold(standing, by=SOMEBODY, reason=SOMEBODY),
     "resume": lambda standing: decisions.resume(standing, by=SOMEBODY, reason=SOMEBODY),

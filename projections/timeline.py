@@ -63,8 +63,8 @@ class _Open:
 
     attempt: events.Claimed | None = None
     wait: tuple[str, datetime] | None = None
-    checkpoints: list[Mark] = field(default_factory=list)
-    units: list[Mark] = field(default_factory=list)
+    checkpoints: list[Mark] = field(default_factory=list[Mark])
+    units: list[Mark] = field(default_factory=list[Mark])
 
 
 ENDS: Final[dict[type[events.Event], str]] = {

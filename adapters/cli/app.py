@@ -15,9 +15,9 @@ import typer
 from jobledger.adapters.bootstrap import DEFAULT_URL
 from jobledger.adapters.cli import controlling, creating, reading, running, upkeep, watching
 from jobledger.adapters.cli.commands import epilog
-from jobledger.adapters.cli.desk import Desk
-from jobledger.adapters.cli.documents import document
-from jobledger.adapters.cli.failing import DONE, INTERRUPTED, UNAVAILABLE, UNREAD, explain
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.documents import document
+from jobledger.adapters.terminal.failing import DONE, INTERRUPTED, UNAVAILABLE, UNREAD, explain
 from jobledger.domain.bounds import text_problem
 from jobledger.domain.errors import InvalidRequestError
 

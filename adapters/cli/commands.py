@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jobledger.adapters.cli.desk import Desk
+from jobledger.adapters.terminal.desk import Desk
 
 CREATE: Final = "Create and run"
 READ: Final = "Read"

@@ -9,9 +9,9 @@ import typer
 from rich.text import Text
 
 from jobledger.adapters.cli.commands import CONTROL, JobId, command
-from jobledger.adapters.cli.desk import Desk
-from jobledger.adapters.cli.showing import receipt_line
-from jobledger.adapters.cli.texts import many
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.showing import receipt_line
+from jobledger.adapters.terminal.texts import many
 from jobledger.domain.bounds import BATCH_MAX
 from jobledger.domain.errors import InvalidRequestError
 from jobledger.domain.job import State

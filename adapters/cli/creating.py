@@ -9,9 +9,9 @@ import typer
 
 from jobledger.adapters.cli.commands import CREATE, JobId, Policies, command
 from jobledger.adapters.cli.controlling import By, Reason, operator
-from jobledger.adapters.cli.desk import Desk
 from jobledger.adapters.cli.parsing import labels_of, payload_of, policies_of, ready_of
-from jobledger.adapters.cli.showing import receipt_line
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.showing import receipt_line
 from jobledger.domain.decisions.creating import CONTROLS, JobRequest
 
 if TYPE_CHECKING:

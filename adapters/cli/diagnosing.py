@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.text import Text
 
 from jobledger.adapters.bootstrap import JobStore, sqlite_path
-from jobledger.adapters.cli.failing import CORRUPT, DONE, UNAVAILABLE
-from jobledger.adapters.cli.showing import table
-from jobledger.adapters.cli.texts import age, many, span, visible
 from jobledger.adapters.storage.sqlite_connecting import connect
+from jobledger.adapters.terminal.failing import CORRUPT, DONE, UNAVAILABLE
+from jobledger.adapters.terminal.showing import table
+from jobledger.adapters.terminal.texts import age, many, span, visible
 from jobledger.domain.bounds import PAGE_MAX
 from jobledger.domain.errors import CorruptError, JobledgerError
 from jobledger.domain.job import State

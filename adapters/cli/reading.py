@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from jobledger.adapters.cli.commands import READ, JobId, Limit, command
-from jobledger.adapters.cli.courses import course_table
-from jobledger.adapters.cli.desk import Desk
-from jobledger.adapters.cli.documents import plain
 from jobledger.adapters.cli.parsing import label_filter, moment_of
-from jobledger.adapters.cli.showing import (
+from jobledger.adapters.terminal.courses import course_table
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.documents import plain
+from jobledger.adapters.terminal.showing import (
     controls_table,
     counts_line,
     events_table,

@@ -13,22 +13,19 @@ import typer
 from rich.text import Text
 
 from jobledger.adapters.cli.commands import CREATE, Policies, command
-from jobledger.adapters.cli.desk import Desk
-from jobledger.adapters.cli.failing import REFUSED, UNAVAILABLE, explain_miss
 from jobledger.adapters.cli.parsing import policies_of
-from jobledger.adapters.cli.texts import visible, visible_lines
 from jobledger.adapters.demo.playing import MEGABYTES, QUERY, play
 from jobledger.adapters.demo.story import MissedError
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.failing import REFUSED, UNAVAILABLE, explain_miss
+from jobledger.adapters.terminal.texts import visible, visible_lines
 from jobledger.adapters.worker.host import JobHost
-from jobledger.adapters.worker.registration import registered
+from jobledger.adapters.worker.registration import is_registered, registered
 from jobledger.domain.bounds import require_span
 from jobledger.domain.errors import InvalidRequestError, JobledgerError
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-MARK: Final = "__jobledger_job__"
-"""The attribute that ``@durable_job`` leaves on what it registers."""
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -89,7 +86,7 @@ def handlers(given: str) -> list[Any]:
     path, colon, names = given.partition(":")
     module = _imported(path)
     if not colon:
-        found = [value for value in vars(module).values() if MARK in getattr(value, "__dict__", {})]
+        found = [value for value in vars(module).values() if is_registered(value)]
         if not found:
             raise InvalidRequestError(
                 "MODULE", f"{path!r} registers no handler; mark a class or function with @durable_job"

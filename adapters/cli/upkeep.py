@@ -10,11 +10,11 @@ from rich.text import Text
 from jobledger.adapters.bootstrap import open_storage, sqlite_path
 from jobledger.adapters.cli.commands import KEEP, command, epilog
 from jobledger.adapters.cli.controlling import By, Reason, operator
-from jobledger.adapters.cli.desk import Desk
 from jobledger.adapters.cli.diagnosing import diagnose, diagnosis_table, exit_code_of
-from jobledger.adapters.cli.failing import CORRUPT
-from jobledger.adapters.cli.showing import problems_table, verification_text
-from jobledger.adapters.cli.texts import many, visible
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.failing import CORRUPT
+from jobledger.adapters.terminal.showing import problems_table, verification_text
+from jobledger.adapters.terminal.texts import many, visible
 from jobledger.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from jobledger.adapters.cli.commands import READ, command
-from jobledger.adapters.cli.desk import Desk
-from jobledger.adapters.cli.documents import plain
-from jobledger.adapters.cli.failing import TimedOutError
 from jobledger.adapters.cli.reading import Owner
-from jobledger.adapters.cli.showing import event_line, progress_text, receipt_line, status_table
+from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.documents import plain
+from jobledger.adapters.terminal.failing import TimedOutError
+from jobledger.adapters.terminal.showing import event_line, progress_text, receipt_line, status_table
 from jobledger.domain.bounds import require_span
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import FrameType
 
-    from jobledger.adapters.cli.desk import Desk
+    from jobledger.adapters.terminal.desk import Desk
 
 QUERY: Final = "priority queue"
 MEGABYTES: Final = 64

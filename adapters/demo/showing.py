@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from rich.padding import Padding
 from rich.text import Text
 
-from jobledger.adapters.cli.courses import course_table
-from jobledger.adapters.cli.showing import event_style, table
-from jobledger.adapters.cli.texts import clock, many, visible
 from jobledger.adapters.demo.story import Story, check
 from jobledger.adapters.demo.telling import INDENT
+from jobledger.adapters.terminal.courses import course_table
+from jobledger.adapters.terminal.showing import event_style, table
+from jobledger.adapters.terminal.texts import clock, many, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,14 +9,14 @@ from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from jobledger.adapters.cli.texts import visible
+from jobledger.adapters.terminal.texts import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from rich.console import RenderableType
 
-    from jobledger.adapters.cli.desk import Desk
+    from jobledger.adapters.terminal.desk import Desk
     from jobledger.domain.answers import JobStatus
 
 INDENT: Final = (0, 0, 0, 2)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.job import Job
+from jobledger.domain.lease import LeaseRow
+from jobledger.domain.ports import GroupRow, ResourceRow
 from jobledger.domain.values import Body
 
 _JOBS: Final = TypeAdapter(Job)
@@ -54,6 +58,47 @@ def decode_body(job_id: str, sequence: int, encoded: bytes) -> Body:
     except (ValidationError, ValueError) as error:
         problem = f"a kept receipt cannot be read ({type(error).__name__})"
         raise HistoryCorruptError(job_id, sequence, problem) from error
+
+
+def lease_row(job_id: str, generation: object, expires_at_us: object, step: object) -> LeaseRow:
+    """Read the liveness of an open generation back.
+
+    Raises:
+        HistoryCorruptError: a column is no number, or no instant.
+    """
+    if type(generation) is int and type(expires_at_us) is int and type(step) is int:
+        with suppress(OverflowError):
+            return LeaseRow(generation, from_us(expires_at_us), step)
+    raise HistoryCorruptError(job_id, 0, "its lease row cannot be read")
+
+
+def group_row(stream: str, epoch: object, sequence: object, head: object) -> GroupRow:
+    """Read a worker group back.
+
+    Raises:
+        HistoryCorruptError: a column is of another type than was written.
+    """
+    if type(epoch) is int and type(sequence) is int and type(head) is str:
+        return GroupRow(epoch, sequence, head)
+    raise HistoryCorruptError(stream, 0, "its row cannot be read")
+
+
+def resource_row(name: str, value: object, version: object, job_id: object, generation: object) -> ResourceRow:
+    """Read a named resource back.
+
+    Raises:
+        HistoryCorruptError: a column is of another type than was written, or the value is no JSON.
+    """
+    if type(value) is bytes and type(version) is int and type(job_id) is str and type(generation) is int:
+        with suppress(ValueError):
+            from_json(value)
+            return ResourceRow(name, value, version, job_id, generation)
+    raise HistoryCorruptError(str(job_id), 0, f"the resource {name!r} that it wrote cannot be read")
+
+
+def as_bytes(value: object) -> bytes:
+    """What stands in a column of bytes; what somebody turned into something else is taken as its text."""
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def to_us(instant: datetime) -> int:

@@ -6,10 +6,9 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from jobledger.adapters.storage.rows import decode_body, decode_job, from_us
+from jobledger.adapters.storage.rows import as_bytes, decode_body, decode_job, group_row, lease_row, resource_row
 from jobledger.adapters.storage.sqlite_errors import unavailable
 from jobledger.domain.history import StoredRecord
-from jobledger.domain.lease import LeaseRow
 from jobledger.domain.ports import GroupRow, Loaded, ResourceRow, UnitRow
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class SQLiteJobReader(SQLiteRows):
     def body(self, job_id: str, digest: str) -> bytes | None:
         """Bytes kept aside, or ``None`` where they were dropped."""
         row = self._one(self.BODY, job_id=job_id, digest=digest)
-        return row["bytes"] if row else None
+        return as_bytes(row["bytes"]) if row else None
 
     UNIT: Final[LiteralString] = """
         SELECT unit, receipt, generation, sequence FROM job_unit WHERE job_id = :job_id AND unit = :unit
@@ -158,7 +157,7 @@ class SQLiteJobReader(SQLiteRows):
     def resource(self, namespace: str, owner: str, name: str) -> ResourceRow | None:
         """A resource; ``None``: version 0, absent."""
         row = self._one(self.RESOURCE, namespace=namespace, owner=owner, name=name)
-        return ResourceRow(row["name"], row["value"], row["version"], row["job_id"], row["generation"]) if row else None
+        return resource_row(name, row["value"], row["version"], row["job_id"], row["generation"]) if row else None
 
     VERSIONS: Final[LiteralString] = """
         SELECT name, version FROM resource
@@ -186,26 +185,25 @@ class SQLiteJobReader(SQLiteRows):
     def group(self, namespace: str, name: str) -> GroupRow:
         """A worker group; one that never advanced is at epoch 1."""
         row = self._one(self.GROUP, namespace=namespace, name=name)
-        return GroupRow(row["epoch"], row["sequence"], row["head"]) if row else GroupRow()
+        return group_row(name, row["epoch"], row["sequence"], row["head"]) if row else GroupRow()
 
 
 def loaded(row: sqlite3.Row) -> Loaded:
     """A job from its status row, joined with its lease row and its group's epoch.
 
     Raises:
-        HistoryCorruptError: the kept state cannot be read.
+        HistoryCorruptError: the kept state or the lease row cannot be read.
     """
     lease = None
     if row["generation"] is not None:
-        lease = LeaseRow(row["generation"], from_us(row["expires_at_us"]), row["step"])
+        lease = lease_row(row["job_id"], row["generation"], row["expires_at_us"], row["step"])
     job = decode_job(row["job_id"], row["sequence"], row["job"])
     return Loaded(job=job, head=row["head"], lease=lease, epoch=row["epoch"], position=row["position"])
 
 
 def stored(row: sqlite3.Row) -> StoredRecord:
     """A record from its row in the log; bytes that somebody turned into text are taken as they stand in the file."""
-    state = row["state"]
-    encoded = state if isinstance(state, bytes) else str(state).encode()
+    encoded = as_bytes(row["state"])
     return StoredRecord(row["originator_id"], row["originator_version"], row["topic"], encoded, row["command_id"])
 
 

@@ -102,15 +102,20 @@ def durable_job(
     return register
 
 
+def is_registered(target: Any) -> bool:
+    """Whether this very class or function was registered with ``@durable_job`` (a subclass of one was not)."""
+    return hasattr(target, "__dict__") and _DECLARATION in vars(target)
+
+
 def registered(target: Any) -> DurableJob:
     """The checked handler that a class or function was registered as.
 
     Raises:
         InvalidHookError: it was not registered, or its shape is mistaken.
     """
-    declaration = vars(target).get(_DECLARATION) if hasattr(target, "__dict__") else None
-    if not isinstance(declaration, _Declaration):
+    if not is_registered(target):
         raise mistake(target, "it is no durable job; register it with @durable_job(kind)")
+    declaration: _Declaration = vars(target)[_DECLARATION]
     try:
         return declaration.check()
     except NameError as error:

@@ -87,7 +87,7 @@ def stage(effects: Sequence[Effect]) -> tuple[StagedEffect, ...]:
         UnstorableValueError: a value or name that no store may hold.
     """
     require_count("effects", len(effects), EFFECTS_MAX)
-    staged = []
+    staged: list[StagedEffect] = []
     for effect in effects:
         if not isinstance(effect, Effect):
             raise InvalidRequestError("effects", f"an Effect is needed, not {type(effect).__name__}")

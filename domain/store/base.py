@@ -49,7 +49,7 @@ class Setting:
     storage: Storage
     entropy: Entropy
     namespace: str = "default"
-    policies: Mapping[str, Policy] = field(default_factory=dict)
+    policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
     patience: timedelta = PATIENCE
     admit: Callable[[JobRequest], str | None] | None = None
 

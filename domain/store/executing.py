@@ -291,7 +291,7 @@ def _draft(
 
 def _folded(job: Job | None, facts: Sequence[JobEvent]) -> tuple[Job, tuple[Job, ...]]:
     """The state after the facts, and those states on the way from which a window may start."""
-    snapshots = []
+    snapshots: list[Job] = []
     for fact in facts:
         job = evolve(job, fact)
         if job.sequence % job.policy.window_step == 0:

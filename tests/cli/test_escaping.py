@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobledger.adapters.cli import desk as desks
-from jobledger.adapters.cli.documents import document
-from jobledger.adapters.cli.texts import clipped, visible, visible_lines
+from jobledger.adapters.terminal import desk as desks
+from jobledger.adapters.terminal.documents import document
+from jobledger.adapters.terminal.texts import clipped, visible, visible_lines
 from tests.cli.given import HOSTILE, Desk, characters_that_act
 
 ACTING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobledger.adapters.bootstrap import JobStore
-from jobledger.adapters.cli.failing import family_of
+from jobledger.adapters.terminal.failing import family_of
 from jobledger.domain import errors
 from tests.cli.given import Desk, tamper
 

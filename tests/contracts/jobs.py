@@ -11,7 +11,7 @@ from jobledger import Fence, JobledgerError, JobRequest, JobStore, Lease
 
 def created(store: JobStore, key: str | None = "k", **request: Any) -> str:
     """A job of owner ``team``; answers its id."""
-    given = {"owner": "team", "kind": "index", "key": key} | request
+    given: dict[str, Any] = {"owner": "team", "kind": "index", "key": key} | request
     return store.create(JobRequest(**given)).job_id
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from jobledger.domain.errors import HistoryCorruptError
 from tests.contracts.jobs import created, refuses, running
 from tests.contracts.tampering import Tamper, tamper_with
 
-OPS = {"by": "ops", "reason": "look"}
+OPS: Any = {"by": "ops", "reason": "look"}
 
 
 def _rich(store: JobStore, key: str = "k") -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jobledger import JobStore, State
 from tests.contracts.jobs import created, refuses, running
 
-OPS = {"by": "ops", "reason": "once more"}
+OPS: Any = {"by": "ops", "reason": "once more"}
 
 
 def test_an_ended_job_runs_again_as_a_new_job(store: JobStore) -> None:

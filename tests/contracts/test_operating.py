@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from jobledger import JobStore, ManualClock, State
 from tests.contracts.conftest import LEASE
 from tests.contracts.jobs import created, refuses, running, topics, trace
 
-OPS = {"by": "ops", "reason": "to look at it"}
+OPS: Any = {"by": "ops", "reason": "to look at it"}
 
 
 def test_an_operator_hold_prevents_claims_until_it_is_released(store: JobStore) -> None:

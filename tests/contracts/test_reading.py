@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobledger import JobStore, ManualClock, State
+from jobledger import FeedEntry, JobStore, ManualClock, State
 from jobledger.errors import InvalidRequestError
 from tests.contracts.jobs import created, refuses, running, topics
 
@@ -166,7 +166,8 @@ def test_the_feed_has_every_event_once_in_order_and_resumes(store: JobStore) -> 
     whole = store.feed(limit=100).entries
 
     for size in (1, 2, 5, 100):
-        seen, cursor = [], None
+        seen: list[FeedEntry] = []
+        cursor = None
         while (page := store.feed(after=cursor, limit=size)).entries:
             seen += page.entries
             cursor = page.cursor

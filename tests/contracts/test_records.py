@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -137,10 +138,13 @@ def test_effects_follow_the_step_they_belong_to(store: JobStore) -> None:
 
 def test_an_outcome_carries_what_belongs_to_it(store: JobStore) -> None:
     """Complete and partial a result, failed and unavailable an error; cancelled is another command."""
-    for number, (outcome, given) in enumerate(
-        [("complete", {"result": 1}), ("partial", {"result": 1, "error": "half"}), ("failed", {"error": "e"}),
-         ("unavailable", {"error": "later"})]
-    ):  # fmt: skip
+    outcomes: dict[str, dict[str, Any]] = {
+        "complete": {"result": 1},
+        "partial": {"result": 1, "error": "half"},
+        "failed": {"error": "e"},
+        "unavailable": {"error": "later"},
+    }
+    for number, (outcome, given) in enumerate(outcomes.items()):
         lease = running(store, f"k{number}")
         refuses("invalid_request", store.complete, lease.fence, "cancelled")
         refuses("invalid_request", store.complete, lease.fence, "done")

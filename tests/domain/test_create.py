@@ -309,7 +309,8 @@ def test_a_payload_may_be_as_large_as_its_policy_says_and_not_a_byte_larger() ->
 )
 def test_a_field_out_of_its_bounds_is_named(fields: dict[str, Any], named: str) -> None:
     """Every field is checked before anything is decided."""
-    asked = JobRequest(**({"owner": "o", "kind": "k"} | fields))
+    given: dict[str, Any] = {"owner": "o", "kind": "k"} | fields
+    asked = JobRequest(**given)
 
     with pytest.raises(InvalidRequestError) as refusal:
         prepare(asked, job_id=JOB_ID, namespace="default", policies=POLICIES)
@@ -356,8 +357,10 @@ def test_a_label_that_no_store_may_hold_is_refused(labels: dict[str, str]) -> No
 )
 def test_a_request_of_another_shape_cannot_be_made(fields: dict[str, Any]) -> None:
     """Nothing is converted silently, and unknown fields are refused by name."""
+    given: dict[str, Any] = {"owner": "o", "kind": "k"} | fields
+
     with pytest.raises(InvalidRequestError) as refusal:
-        JobRequest(**({"owner": "o", "kind": "k"} | fields))
+        JobRequest(**given)
 
     assert next(iter(fields)) in refusal.value.field
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from jobledger.adapters.cli.documents import document, plain
-from jobledger.adapters.cli.texts import visible
+from jobledger.adapters.terminal.documents import document, plain
+from jobledger.adapters.terminal.texts import visible
 from jobledger.domain.errors import CorruptError, InvalidError, JobledgerError, RefusedError, UnavailableError
 
 if TYPE_CHECKING:

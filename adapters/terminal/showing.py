@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from jobledger.adapters.cli.texts import age, clipped, clock, compact, dated, instant, many, span, visible
+from jobledger.adapters.terminal.texts import age, clipped, clock, compact, dated, instant, many, span, visible
 from jobledger.domain.job import State
 
 if TYPE_CHECKING:

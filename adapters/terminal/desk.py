@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 
 from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore, sqlite_path
-from jobledger.adapters.cli.documents import document
-from jobledger.adapters.cli.failing import FolderMissingError, OtherDatabaseError, StoreMissingError
+from jobledger.adapters.terminal.documents import document
+from jobledger.adapters.terminal.failing import FolderMissingError, OtherDatabaseError, StoreMissingError
 from jobledger.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:

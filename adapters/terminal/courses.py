@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from jobledger.adapters.cli.showing import lasted, table
-from jobledger.adapters.cli.texts import clock, visible
+from jobledger.adapters.terminal.showing import lasted, table
+from jobledger.adapters.terminal.texts import clock, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
