@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, cast
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo, model_validator
 
 from jobledger.domain.bounds import require_integer, require_lease, require_span
 from jobledger.domain.errors import InvalidRequestError
@@ -170,8 +170,12 @@ _SPANS: Final = frozenset({"lease", "renew_every", "run_time_max", "progress_eve
 
 
 def _from_stored(name: str, value: Any) -> Any:
-    if name == "backoff":
-        return Backoff(**{inner: _from_stored(inner, part) for inner, part in value.items()})
+    if name == "backoff" and isinstance(value, dict):
+        parts = cast("dict[str, Any]", value)
+        return Backoff(**{inner: _from_stored(inner, part) for inner, part in parts.items()})
     if name in _SPANS and isinstance(value, str):
-        return _SPAN_READER.validate_python(value)
+        try:
+            return _SPAN_READER.validate_python(value)
+        except ValidationError:
+            raise InvalidRequestError(f"Policy.{name}", f"{value!r} is no span of time") from None
     return value

@@ -263,6 +263,16 @@ class Reader(Protocol):
         """All job ids in order, for walks over the whole store."""
         ...
 
+    def candidates(
+        self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
+    ) -> list[str]:
+        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
+        ...
+
+    def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
+        """Running jobs whose lease is not live, by id from behind ``after``."""
+        ...
+
 
 class Session(Reader, Protocol):
     """One transaction that may write; leaving its block commits, an exception rolls everything back."""
@@ -287,16 +297,6 @@ class Session(Reader, Protocol):
 
     def append_group(self, namespace: str, name: str, expected: GroupRow, row: GroupRow, record: StoredRecord) -> bool:
         """Write a group's event and row if the group still stands as expected."""
-        ...
-
-    def candidates(
-        self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
-    ) -> list[str]:
-        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
-        ...
-
-    def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
-        """Running jobs whose lease is not live, by id from behind ``after``."""
         ...
 
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +23,26 @@ def encode_json(value: Json, *, sort_keys: bool = False) -> bytes:
     """Encode as compact UTF-8 JSON, numbers as Python writes them; sizes are counted in these bytes."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
     return text.encode()
+
+
+_NOT_FINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+
+
+def require_finite(encoded: bytes) -> None:
+    """Require that stored JSON holds finite numbers only: a parser may make an infinity of ``1e999``.
+
+    Raises:
+        ValueError: it does not; nothing of jobledger stored these bytes.
+    """
+    if _NOT_FINITE.search(encoded):  # the bytes alone cannot tell a number from a text that looks like one
+        json.loads(encoded, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(number)
+    return value
 
 
 def sha256_hex(*parts: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jobledger.adapters.storage.memory_reading import MemoryReader
+from jobledger.adapters.storage.memory_finding import MemoryFinder
 from jobledger.adapters.storage.memory_recorders import MemoryLedgerFactory, MemoryLedgerRecorder
 from jobledger.adapters.storage.memory_session import MemorySession
 from jobledger.adapters.storage.memory_tables import Committed, Draft
@@ -31,7 +31,7 @@ class MemoryStorage:
         self._is_closed = False
 
     @contextmanager
-    def reading(self) -> Generator[MemoryReader]:
+    def reading(self) -> Generator[MemoryFinder]:
         """A consistent view: as of its beginning, whatever is written meanwhile.
 
         Raises:
@@ -42,7 +42,7 @@ class MemoryStorage:
             view = self._rows.open_view()
             upto = self.recorder.last_position
         try:
-            yield MemoryReader(view, self.recorder, upto, self.clock)
+            yield MemoryFinder(view, self.recorder, upto, self.clock)
         finally:
             self._rows.close_view(view)
 

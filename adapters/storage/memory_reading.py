@@ -15,7 +15,6 @@ from jobledger.adapters.storage.memory_tables import (
     SUBMISSIONS,
     UNITS,
     KeptUnit,
-    LiveRow,
     StatusRow,
     View,
 )
@@ -129,9 +128,6 @@ class MemoryReader:
     def group(self, namespace: str, name: str) -> GroupRow:
         """A worker group; one that never advanced is at epoch 1."""
         return self._view.get(GROUPS, (namespace, name)) or GroupRow()
-
-    def _is_epoch_stale(self, namespace: str, live: LiveRow) -> bool:
-        return self.group(namespace, live.group).epoch != live.epoch
 
     # All jobs ---------------------------------------------------------------------------------------------------------
 

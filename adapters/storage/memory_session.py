@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from eventsourcing.persistence import StoredEvent
 from typing_extensions import override
 
-from jobledger.adapters.storage.memory_reading import MemoryReader
+from jobledger.adapters.storage.memory_finding import MemoryFinder
 from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
@@ -34,7 +34,6 @@ from jobledger.domain.ports import ResourceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from jobledger.adapters.storage.memory_recorders import MemoryLedgerRecorder
     from jobledger.adapters.storage.memory_tables import Committed
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Append, Clock, GroupRow, StoredBody
 
 
-class MemorySession(MemoryReader):
+class MemorySession(MemoryFinder):
     """Reads what is committed and what it has written itself; writes are staged until ``commit``."""
 
     def __init__(self, draft: Draft, recorder: MemoryLedgerRecorder, clock: Clock) -> None:
@@ -192,52 +191,6 @@ class MemorySession(MemoryReader):
                 self._draft.drop(SNAPSHOTS, key)
         for snapshot in snapshots:
             self._put_snapshot(snapshot)
-
-    # Finding work -----------------------------------------------------------------------------------------------------
-
-    def candidates(
-        self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
-    ) -> list[str]:
-        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
-        now = self.now()
-        rows = [
-            row
-            for _, row in self._draft.items(OPEN)
-            if row.job.namespace == namespace
-            and row.job.queue in queues
-            and (kinds is None or row.job.kind in kinds)
-            and self._is_claimable(row, now)
-        ]
-        rows.sort(key=lambda row: (-row.job.priority, row.job.ready_at, row.position))
-        return [row.job.id for row in rows[:limit]]
-
-    def _is_claimable(self, row: StatusRow, now: datetime) -> bool:
-        match row.claimable:
-            case Claimable.NEVER:
-                return False
-            case Claimable.WHEN_READY:
-                return row.job.ready_at <= now
-            case Claimable.WHEN_DEAD:
-                live = self._draft.get(LEASES, row.job.id)
-                return live is not None and self._is_dead(row.job.namespace, live, now)
-            case Claimable.WHEN_FENCED:
-                live = self._draft.get(LEASES, row.job.id)
-                return live is not None and self._is_epoch_stale(row.job.namespace, live)
-            case _:
-                assert_never(row.claimable)
-
-    def _is_dead(self, namespace: str, live: LiveRow, now: datetime) -> bool:
-        return live.lease.expires_at <= now or self._is_epoch_stale(namespace, live)
-
-    def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
-        """Running jobs whose lease is not live, by id from behind ``after``."""
-        now = self.now()
-        found = [
-            job_id
-            for job_id, live in self._draft.items(LEASES)
-            if job_id > after and live.namespace == namespace and self._is_dead(namespace, live, now)
-        ]
-        return sorted(found)[:limit]
 
     # Ending -----------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.job import Job
 from jobledger.domain.lease import LeaseRow
 from jobledger.domain.ports import GroupRow, ResourceRow
-from jobledger.domain.values import Body
+from jobledger.domain.values import Body, require_finite
 
 _JOBS: Final = TypeAdapter(Job)
 _BODIES: Final = TypeAdapter(Body)
@@ -34,6 +34,7 @@ def decode_job(job_id: str, sequence: int, encoded: bytes) -> Job:
     """
     try:
         job = _JOBS.validate_json(encoded)
+        require_finite(encoded)
     except (ValidationError, ValueError) as error:
         problem = f"its kept state cannot be read ({type(error).__name__})"
         raise HistoryCorruptError(job_id, sequence, problem) from error
@@ -54,10 +55,12 @@ def decode_body(job_id: str, sequence: int, encoded: bytes) -> Body:
         HistoryCorruptError: the bytes are no such value.
     """
     try:
-        return _BODIES.validate_json(encoded)
+        body = _BODIES.validate_json(encoded)
+        require_finite(encoded)
     except (ValidationError, ValueError) as error:
         problem = f"a kept receipt cannot be read ({type(error).__name__})"
         raise HistoryCorruptError(job_id, sequence, problem) from error
+    return body
 
 
 def lease_row(job_id: str, generation: object, expires_at_us: object, step: object) -> LeaseRow:
@@ -91,6 +94,7 @@ def resource_row(name: str, value: object, version: object, job_id: object, gene
     """
     if type(value) is bytes and type(version) is int and type(job_id) is str and type(generation) is int:
         with suppress(ValueError):
+            require_finite(value)
             from_json(value)
             return ResourceRow(name, value, version, job_id, generation)
     raise HistoryCorruptError(str(job_id), 0, f"the resource {name!r} that it wrote cannot be read")

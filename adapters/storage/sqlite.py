@@ -16,9 +16,9 @@ from eventsourcing.persistence import (
 )
 
 from jobledger.adapters.storage.migrating import migrate_sqlite, migrations, sqlite_schema_version
+from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_datastore import SQLiteLedgerDatastore
 from jobledger.adapters.storage.sqlite_errors import after_commit, unavailable
-from jobledger.adapters.storage.sqlite_listing import SQLiteReader
 from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerFactory, SQLiteLedgerRecorder
 from jobledger.adapters.storage.sqlite_session import SQLiteSession, ended_by_caller
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
@@ -118,7 +118,7 @@ class SQLiteStorage:
     # Reading and writing ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Generator[SQLiteReader]:
+    def reading(self) -> Generator[SQLiteFinder]:
         """A consistent view: as of its first reading, whatever is written meanwhile.
 
         Raises:
@@ -132,7 +132,7 @@ class SQLiteStorage:
                 connection.raw.execute("BEGIN")
             except sqlite3.Error as error:
                 raise unavailable(error, self.path) from error
-            yield SQLiteReader(connection.raw, self.clock, self.path)
+            yield SQLiteFinder(connection.raw, self.clock, self.path)
         finally:
             self._give_back(connection)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.rows import as_bytes, decode_body, decode_job, group_row, lease_row, resource_row
 from jobledger.adapters.storage.sqlite_errors import unavailable
+from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.ports import GroupRow, Loaded, ResourceRow, UnitRow
 
@@ -169,13 +170,17 @@ class SQLiteJobReader(SQLiteRows):
         rows = self._all(self.VERSIONS, namespace=namespace, owner=owner, names=json.dumps(list(names)))
         return {row["name"]: row["version"] for row in rows}
 
+    # By the primary key of submission; its job by UNIQUE (job_id).
     SUBMITTED: Final[LiteralString] = """
-        SELECT job_id FROM submission WHERE namespace = :namespace AND owner = :owner AND submission = :submission
+        SELECT x.job_id, s.position FROM submission AS x LEFT JOIN job_status AS s ON s.job_id = x.job_id
+        WHERE x.namespace = :namespace AND x.owner = :owner AND x.submission = :submission
     """
 
     def submitted(self, namespace: str, owner: str, submission: str) -> str | None:
         """The job that a submission id made."""
         row = self._one(self.SUBMITTED, namespace=namespace, owner=owner, submission=submission)
+        if row is not None and row["position"] is None:
+            raise HistoryCorruptError(str(row["job_id"]), 0, f"submission {submission!r} made it, but it is not there")
         return row["job_id"] if row else None
 
     GROUP: Final[LiteralString] = """

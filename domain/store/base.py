@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from jobledger.domain.bounds import require_text
 from jobledger.domain.errors import (
     InvalidRequestError,
-    OutcomeUnknownError,
-    StoreUnavailableError,
     UnknownJobError,
 )
 from jobledger.domain.policies import DEFAULT, Policy
 from jobledger.domain.store.executing import (
-    UNKNOWN_MAX,
     Call,
     Command,
     Decision,
@@ -104,21 +101,6 @@ class Commands:
             fence=fence,
             step=step,
         )
-
-    def _look(self, look: Callable[[Session], Answer]) -> Answer:
-        """Look for jobs in a transaction that writes nothing: where its reply is lost, another look does no harm.
-
-        Raises:
-            StoreUnavailableError: the store cannot be read.
-        """
-        reason = ""
-        for _ in range(UNKNOWN_MAX + 1):
-            try:
-                with self._setting.storage.writing(self._setting.patience) as session:
-                    return look(session)
-            except OutcomeUnknownError as unknown:
-                reason = unknown.reason
-        raise StoreUnavailableError(reason)
 
     def _run(self, command: Command[Answer], call: Call | None = None) -> Answer:
         return execute_one(self._setting.storage, command, call or self._call())

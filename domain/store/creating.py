@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
@@ -270,16 +269,12 @@ class ClaimCommands(Commands):
         wanted_queues = [require_text("queues", queue) for queue in queues]
         wanted_kinds = None if kinds is None else [require_text("kinds", kind) for kind in kinds]
 
-        def look(session: Session, *, limit: int) -> list[str]:
-            _require_epoch(session, self._setting.namespace, group, epoch)
-            return session.candidates(self._setting.namespace, queues=wanted_queues, kinds=wanted_kinds, limit=limit)
-
         terms = require_terms(worker, lease, group, epoch)
         leases: list[Lease] = []
         passed: set[str] = set()
         while len(leases) < limit:
             try:
-                found = self._look(partial(look, limit=limit - len(leases)))
+                found = self._candidates(terms, wanted_queues, wanted_kinds, limit - len(leases))
             except JobledgerError:
                 if leases:
                     return leases
@@ -297,6 +292,19 @@ class ClaimCommands(Commands):
                         return leases
                     raise answer
         return leases
+
+    def _candidates(self, terms: Terms, queues: list[str], kinds: list[str] | None, limit: int) -> list[str]:
+        """Jobs that a claim on these terms may take now; each claim looks again under the job's lock.
+
+        Raises:
+            StaleEpochError: the group has moved on.
+        """
+        namespace = self._setting.namespace
+        with self._setting.storage.reading() as reader:
+            current = reader.group(namespace, terms.group).epoch
+            if terms.epoch is not None and terms.epoch != current:
+                raise StaleEpochError(terms.group, terms.epoch, current)
+            return reader.candidates(namespace, queues=queues, kinds=kinds, limit=limit)
 
     def _claim(
         self, job_id: str, terms: Terms, command_id: str | None = None, token: str | None = None
@@ -359,12 +367,6 @@ def _aside(reader: Any, job_id: str, body: Body | None) -> bytes | None:
         return None
     encoded: bytes | None = reader.body(job_id, body.digest)
     return encoded if encoded is not None and is_body(body.digest, encoded) else None
-
-
-def _require_epoch(session: Session, namespace: str, group: str, epoch: int | None) -> None:
-    current = session.group(namespace, require_text("group", group)).epoch
-    if epoch is not None and epoch != current:
-        raise StaleEpochError(group, epoch, current)
 
 
 def _lease(told: Told, secret: str) -> Lease:

@@ -111,7 +111,8 @@ class OperatorCommands(Commands):
         A job that somebody else recovered, renewed or claimed meanwhile is passed over.
         """
         require_integer("limit", limit, 1, BATCH_MAX)
-        found = self._look(lambda session: session.dead(self._setting.namespace, after="", limit=limit))
+        with self._setting.storage.reading() as reader:
+            found = reader.dead(self._setting.namespace, after="", limit=limit)
         answers = execute(
             self._setting.storage, [self._recovery(job_id, ENGINE, None) for job_id in found], self._call()
         )
