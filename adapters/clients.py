@@ -8,6 +8,7 @@ from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.deadlines import Deadline
 from jobledger.domain.answers import ExecutionResult, JobStatus, Lease, Renewal
 from jobledger.domain.decisions.creating import CONTROLS, JobRequest, job_id_of
+from jobledger.domain.events import Outcome
 from jobledger.domain.policies import DEFAULT
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _shown(status: JobStatus, *, reused: bool) -> ExecutionResult:
         state=status.state,
         outcome=status.outcome,
         result=status.result,
-        error=status.error,
+        error=None if status.outcome is Outcome.COMPLETE else status.error,
         generation=status.generation,
         sequence=status.sequence,
         reused=reused,

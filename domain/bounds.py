@@ -30,6 +30,7 @@ LABELS_MAX: Final = 32
 EFFECTS_MAX: Final = 100
 BATCH_MAX: Final = 1_000
 PAGE_MAX: Final = 1_000
+NAMES_MAX: Final = 100
 BOUNDARY_BYTES_MAX: Final = 64 * 1024
 PATH_CHARACTERS_MAX: Final = 120
 JSON_TEXT_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -157,6 +158,19 @@ def require_count(field: str, count: int, longest: int) -> None:
         raise InvalidRequestError(field, f"{count:,} items, at most {longest:,} are allowed; split the call")
 
 
+def require_batch(field: str, items: object) -> list[Any]:
+    """Require a batch of at most ``BATCH_MAX`` items, as a list or a tuple.
+
+    Raises:
+        InvalidRequestError: it is neither, or too long.
+    """
+    if not isinstance(items, list | tuple):
+        raise InvalidRequestError(field, f"a list is needed, not {type(items).__name__}")
+    batch: list[Any] = list(items)
+    require_count(field, len(batch), BATCH_MAX)
+    return batch
+
+
 def require_integer(field: str, value: object, least: int, most: int) -> int:
     """Require a whole number within a range (``True`` is no number).
 
@@ -168,6 +182,31 @@ def require_integer(field: str, value: object, least: int, most: int) -> int:
     if not least <= value <= most:
         raise InvalidRequestError(field, f"{value} is outside {least} to {most}")
     return value
+
+
+def require_flag(field: str, value: object) -> bool:
+    """Require a truth value, and nothing that merely counts as one.
+
+    Raises:
+        InvalidRequestError: it is neither ``True`` nor ``False``.
+    """
+    if type(value) is not bool:
+        raise InvalidRequestError(field, f"True or False is needed, not {value!r:.50}")
+    return value
+
+
+def require_names(field: str, values: object, longest: int = NAMES_MAX) -> list[str]:
+    """Require a list of at most ``longest`` texts (a single text is no list).
+
+    Raises:
+        InvalidRequestError: it is no list or tuple, too long, or an item is empty or too long.
+        UnstorableValueError: an item has NUL or a lone surrogate.
+    """
+    if not isinstance(values, list | tuple | set | frozenset):
+        raise InvalidRequestError(field, f"a list of texts is needed, not {type(values).__name__}")
+    names = cast("list[object]", list(values))
+    require_count(field, len(names), longest)
+    return [require_text(field, name) for name in names]
 
 
 def require_span(field: str, value: object, least: timedelta = timedelta(0), most: timedelta = SPAN_MAX) -> timedelta:

@@ -277,6 +277,3 @@ class EpochAdvanced(Event):
     epoch: int
     by: str
     reason: str
-
-
-GroupEvent = EpochAdvanced

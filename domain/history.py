@@ -62,10 +62,6 @@ class Cause:
     name: str
     arguments: str
 
-    def is_same(self, other: Cause) -> bool:
-        """Whether both are one command with the same arguments."""
-        return self == other
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta  # pydantic resolves the annotations when it reads stored state
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, assert_never
+
+from pydantic_core import from_json
 
 from jobledger.domain.events import (
     STORED_SHAPE,
@@ -32,7 +35,7 @@ from jobledger.domain.events import (
     UnitRecorded,
 )
 from jobledger.domain.policies import Policy
-from jobledger.domain.values import Body  # as above
+from jobledger.domain.values import Body, encode_json  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,7 +160,13 @@ _DEFAULT_POLICY: Final = Policy()
 
 
 def _policy_of(changes: dict[str, Any]) -> Policy:
-    return Policy.of_changes(changes) if changes else _DEFAULT_POLICY
+    return _stored_policy(encode_json(changes, sort_keys=True)) if changes else _DEFAULT_POLICY
+
+
+@lru_cache(maxsize=1_000)
+def _stored_policy(encoded: bytes) -> Policy:
+    """A policy from its stored changes; it is asked for several times in every command, and never differs."""
+    return Policy.of_changes(from_json(encoded))
 
 
 def evolve(job: Job | None, event: JobEvent) -> Job:

@@ -76,7 +76,7 @@ class Fence:
 
 def token_digest(token: str) -> str:
     """What is stored of a fence's token: reading it gives nobody the worker's authority."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def _named(info: ValidationInfo) -> str:
     return f"Policy.{info.field_name}"
 
 
-Lease = Annotated[timedelta, BeforeValidator(lambda value, info: require_lease(_named(info), value))]
+LeaseSpan = Annotated[timedelta, BeforeValidator(lambda value, info: require_lease(_named(info), value))]
 Span = Annotated[timedelta, BeforeValidator(lambda value, info: require_span(_named(info), value, _SPAN_MIN))]
 Bytes = Annotated[int, BeforeValidator(lambda value, info: require_integer(_named(info), value, 2, _BYTES_MAX))]
 Count = Annotated[int, BeforeValidator(lambda value, info: require_integer(_named(info), value, 1, _COUNT_MAX))]
@@ -102,7 +102,7 @@ class Policy(Model):
         def __init__(self, **values: Unpack[PolicyValues]) -> None:
             """A span may be given as a number of seconds."""
 
-    lease: Lease = timedelta(seconds=30)
+    lease: LeaseSpan = timedelta(seconds=30)
     renew_every: Span = timedelta(seconds=10)
     interrupts_max: Count = 5
     failures_max: Count = 5

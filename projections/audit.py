@@ -45,8 +45,6 @@ class Verification:
 
 PROBLEMS_MAX: Final = 100
 
-Step = tuple["Job | None", "RecordedEvent", "Job"]
-
 
 @dataclass(slots=True)
 class _Walk:
@@ -126,8 +124,6 @@ def _check_bodies(reader: Reader, walk: _Walk, recorded: RecordedEvent) -> None:
 
 
 # Rules of one step: each answers what is wrong, or nothing -----------------------------------------------------------
-
-Rule = "Callable[[_Walk, Job | None, RecordedEvent, Job], str | None]"
 
 
 def _created_once(walk: _Walk, before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:

@@ -122,7 +122,7 @@ class SQLiteJobReader(SQLiteRows):
     def snapshot(self, job_id: str, upto: int) -> Job | None:
         """The newest kept state of a job at or before a sequence."""
         row = self._one(self.SNAPSHOT, job_id=job_id, upto=upto)
-        return decode_job(job_id, row["sequence"], row["job"]) if row else None
+        return decode_job(job_id, row["sequence"], as_bytes(row["job"])) if row else None
 
     BODY: Final[LiteralString] = "SELECT bytes FROM job_body WHERE job_id = :job_id AND digest = :digest LIMIT 1"
 
@@ -202,7 +202,7 @@ def loaded(row: sqlite3.Row) -> Loaded:
     lease = None
     if row["generation"] is not None:
         lease = lease_row(row["job_id"], row["generation"], row["expires_at_us"], row["step"])
-    job = decode_job(row["job_id"], row["sequence"], row["job"])
+    job = decode_job(row["job_id"], row["sequence"], as_bytes(row["job"]))
     return Loaded(job=job, head=row["head"], lease=lease, epoch=row["epoch"], position=row["position"])
 
 
@@ -213,5 +213,5 @@ def stored(row: sqlite3.Row) -> StoredRecord:
 
 
 def _unit(job_id: str, row: Any) -> UnitRow:
-    receipt = decode_body(job_id, row["sequence"], row["receipt"])
+    receipt = decode_body(job_id, row["sequence"], as_bytes(row["receipt"]))
     return UnitRow(row["unit"], receipt, row["generation"], row["sequence"])

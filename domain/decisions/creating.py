@@ -65,13 +65,14 @@ class JobRequest(Model):
 class NewJob:
     """A request that was checked against every bound, ready to be decided on.
 
-    ``aside`` are the payload's bytes when it is too large to stand in the event.
+    ``policy`` is ``None`` where nobody knows its name. ``aside`` are the payload's bytes when it is too large to stand
+    in the event.
     """
 
     job_id: str
     namespace: str
     request: JobRequest
-    policy: Policy
+    policy: Policy | None
     payload: Body
     fingerprint: str
     aside: bytes | None
@@ -82,14 +83,15 @@ class NewJob:
 class Met:
     """What a create meets under its locks.
 
-    ``job`` holds the id (found by key), ``submitted`` carries the same submission id, ``queued`` counts the queue, and
-    ``unadmitted`` says why the host admits no such job.
+    ``job`` holds the id (found by key), ``submitted`` carries the same submission id, ``queued`` counts the queue,
+    ``unadmitted`` says why the host admits no such job, and ``policies`` are the names that are known.
     """
 
     job: Job | None = None
     submitted: Job | None = None
     queued: int = 0
     unadmitted: str | None = None
+    policies: tuple[str, ...] = ()
 
 
 def job_id_of(namespace: str, owner: str, key: str) -> str:
@@ -98,13 +100,11 @@ def job_id_of(namespace: str, owner: str, key: str) -> str:
 
 
 def prepare(request: JobRequest, *, job_id: str, namespace: str, policies: dict[str, Policy]) -> NewJob:
-    """Check every field of a request before any effect.
+    """Check every field of a request by itself; what its policy says is decided once its key is known to be free.
 
     Raises:
         InvalidRequestError: a name is empty or too long, a control is unknown, a number or instant out of range.
         UnstorableValueError: a text or the payload holds what no store may hold.
-        UnknownPolicyError: the policy was not given to this store.
-        PayloadTooLargeError: the payload is larger than the policy allows.
     """
     for field in ("owner", "kind", "queue"):
         require_text(field, getattr(request, field))
@@ -120,13 +120,9 @@ def prepare(request: JobRequest, *, job_id: str, namespace: str, policies: dict[
     if request.ready_at is not None:
         require_instant("ready_at", request.ready_at)
     require_text("policy", request.policy)
-    if request.policy not in policies:
-        raise UnknownPolicyError(request.policy, tuple(sorted(policies)))
-    policy = policies[request.policy]
     kept = keep("payload", request.payload)
-    require_within(PayloadTooLargeError, kept.body.size, policy.payload_bytes_max)
     mark = fingerprint(request.kind, request.payload, None)
-    return NewJob(job_id, namespace, request, policy, kept.body, mark, kept.aside)
+    return NewJob(job_id, namespace, request, policies.get(request.policy), kept.body, mark, kept.aside)
 
 
 def _require_controls(controls: tuple[str, ...]) -> None:
@@ -143,6 +139,7 @@ def create(new: NewJob, met: Met, *, now: datetime) -> list[Created]:
     Raises:
         PayloadChangedError: the key or submission id was used with another payload; no duplicate, no new attempt.
         JobExistsError: the key belongs to a job of another origin or submission.
+        UnknownPolicyError, PayloadTooLargeError: its policy is unknown, or allows less.
         AdmissionRefusedError: the queue is as deep as its policy allows, or the host does not admit the job.
     """
     request = new.request
@@ -153,13 +150,22 @@ def create(new: NewJob, met: Met, *, now: datetime) -> list[Created]:
     if met.job is not None:
         _require_same(new, met.job)
         return []
-    depth = new.policy.queue_depth_max
+    return [_created(new, _require_admitted(new, met), now)]
+
+
+def _require_admitted(new: NewJob, met: Met) -> Policy:
+    """The policy under which a new job is accepted, in the order in which it is refused."""
+    request, policy = new.request, new.policy
+    if policy is None:
+        raise UnknownPolicyError(request.policy, met.policies)
+    require_within(PayloadTooLargeError, new.payload.size, policy.payload_bytes_max)
+    depth = policy.queue_depth_max
     if depth is not None and met.queued >= depth:
         reason = f"queue {request.queue!r} has {met.queued} queued jobs, at most {depth} are allowed"
         raise AdmissionRefusedError(reason)
     if met.unadmitted is not None:
         raise AdmissionRefusedError(met.unadmitted)
-    return [_created(new, now)]
+    return policy
 
 
 def _require_same(new: NewJob, job: Job) -> None:
@@ -179,7 +185,7 @@ def _lineage(origin: Origin | None) -> tuple[object, ...] | None:
     return origin.how, origin.of, origin.sequence if origin.how == "fork" else None, origin.from_checkpoint
 
 
-def _created(new: NewJob, now: datetime, checkpoint: Body | None = None, units: int = 0) -> Created:
+def _created(new: NewJob, policy: Policy, now: datetime, checkpoint: Body | None = None, units: int = 0) -> Created:
     request = new.request
     return Created(
         at=now,
@@ -191,7 +197,7 @@ def _created(new: NewJob, now: datetime, checkpoint: Body | None = None, units: 
         payload=new.payload,
         fingerprint=new.fingerprint,
         policy=request.policy,
-        policy_changes=new.policy.changes(),
+        policy_changes=policy.changes(),
         controls=request.controls,
         queue=request.queue,
         priority=request.priority,
@@ -204,27 +210,20 @@ def _created(new: NewJob, now: datetime, checkpoint: Body | None = None, units: 
     )
 
 
-def derive(
-    source: Job,
-    payload: Any,
-    *,
-    aside: bytes | None,
-    key: str,
-    how: Literal["rerun", "fork"],
-    from_checkpoint: bool,
-    by: str,
-    reason: str,
-) -> NewJob:
-    """Prepare the request that runs a job again under its own key, linked to ``source`` as of its sequence.
+def origin_of(
+    job_id: str, sequence: int, *, how: Literal["rerun", "fork"], from_checkpoint: bool, by: str, reason: str
+) -> Origin:
+    """Where a rerun or fork comes from.
 
     Raises:
-        InvalidRequestError: the key, operator or reason is empty or too long, or ``by`` is the engine's reserved name.
+        InvalidRequestError: the operator or reason is empty or too long, or ``by`` is the engine's reserved name.
     """
-    require_text("key", key)
     require_operator(by, reason)
-    origin = Origin(
-        how=how, of=source.id, sequence=source.sequence, by=by, reason=reason, from_checkpoint=from_checkpoint
-    )
+    return Origin(how=how, of=job_id, sequence=sequence, by=by, reason=reason, from_checkpoint=from_checkpoint)
+
+
+def derive(source: Job, payload: Any, *, aside: bytes | None, key: str, origin: Origin) -> NewJob:
+    """Prepare the request that runs a job again under its own key, linked to ``source`` by its origin."""
     request = JobRequest(
         owner=source.owner,
         kind=source.kind,
@@ -244,12 +243,14 @@ def rerun(new: NewJob, source: Job, met: Met, *, now: datetime) -> list[Created]
     """Run an ended job again, as a new job (an empty list: the same rerun was made before).
 
     Raises:
-        NotTerminalError: the job has not ended; fork it instead.
         JobExistsError: the key belongs to another job.
+        NotTerminalError: the job has not ended; fork it instead.
+        AdmissionRefusedError: the queue is as deep as its policy allows, or the host does not admit the job.
     """
-    if not source.is_terminal:
-        raise NotTerminalError(source.id, source.state.value)
-    return fork(new, source, met, now=now)
+    if is_made(new.origin, met.job, new.request.key or new.job_id):
+        return []
+    require_terminal(source)
+    return [_derived(new, source, met, now)]
 
 
 def fork(new: NewJob, source: Job, met: Met, *, now: datetime) -> list[Created]:
@@ -257,14 +258,41 @@ def fork(new: NewJob, source: Job, met: Met, *, now: datetime) -> list[Created]:
 
     Raises:
         JobExistsError: the key belongs to another job.
+        AdmissionRefusedError: the queue is as deep as its policy allows, or the host does not admit the job.
     """
-    if met.job is not None:
-        if _lineage(met.job.origin) != _lineage(new.origin):
-            raise JobExistsError(met.job.id, new.request.key or new.job_id)
+    if is_made(new.origin, met.job, new.request.key or new.job_id):
         return []
+    return [_derived(new, source, met, now)]
+
+
+def is_made(origin: Origin | None, job: Job | None, key: str) -> bool:
+    """Whether the job that the key has is of this origin already; false where the key is free.
+
+    Raises:
+        JobExistsError: the key belongs to another job.
+    """
+    if job is None:
+        return False
+    if _lineage(job.origin) != _lineage(origin):
+        raise JobExistsError(job.id, key)
+    return True
+
+
+def require_terminal(job: Job) -> None:
+    """Require a job that has ended.
+
+    Raises:
+        NotTerminalError: it has not.
+    """
+    if not job.is_terminal:
+        raise NotTerminalError(job.id, job.state.value)
+
+
+def _derived(new: NewJob, source: Job, met: Met, now: datetime) -> Created:
+    policy = _require_admitted(new, met)
     if new.origin is None or not new.origin.from_checkpoint:
-        return [_created(new, now)]
-    return [_created(new, now, checkpoint=source.checkpoint, units=source.units)]
+        return _created(new, policy, now)
+    return _created(new, policy, now, checkpoint=source.checkpoint, units=source.units)
 
 
 def require_sequence(job: Job, sequence: object) -> int:

@@ -86,6 +86,8 @@ def stage(effects: Sequence[Effect]) -> tuple[StagedEffect, ...]:
         InvalidRequestError: too many, two for one resource, or a version below 0.
         UnstorableValueError: a value or name that no store may hold.
     """
+    if not isinstance(effects, list | tuple):
+        raise InvalidRequestError("effects", f"a list of Effect is needed, not {type(effects).__name__}")
     require_count("effects", len(effects), EFFECTS_MAX)
     staged: list[StagedEffect] = []
     for effect in effects:

@@ -1,7 +1,8 @@
 """JobStore's commands: load, decide, append, retry on conflict; every answer is made from the facts."""
 
 from jobledger.domain.store.base import PATIENCE, Setting
-from jobledger.domain.store.creating import ClaimCommands, CreateCommands
+from jobledger.domain.store.claiming import ClaimCommands
+from jobledger.domain.store.creating import CreateCommands
 from jobledger.domain.store.operating import OperatorCommands
 from jobledger.domain.store.working import KEEP, Completion, WorkerCommands
 

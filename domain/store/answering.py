@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jobledger.domain.answers import ControlReceipt, ExecutionResult, Renewal, UnitReceipt
 from jobledger.domain.decisions.working import FirstReceipt
 from jobledger.domain.errors import HistoryCorruptError
-from jobledger.domain.events import LeaseRenewedLate, UnitRecorded
+from jobledger.domain.events import LeaseRenewedLate, Outcome, UnitRecorded
 from jobledger.domain.replaying import value_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def execution_result(told: Told) -> ExecutionResult:
         state=job.state,
         outcome=job.outcome,
         result=told.value(job.result),
-        error=job.error,
+        error=None if job.outcome is Outcome.COMPLETE else job.error,
         generation=job.generation,
         sequence=job.sequence,
         reused=told.is_reused,

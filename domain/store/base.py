@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from jobledger.domain.bounds import require_text
 from jobledger.domain.errors import (
     InvalidRequestError,
+    JobledgerError,
     UnknownJobError,
 )
 from jobledger.domain.policies import DEFAULT, Policy
@@ -18,12 +19,13 @@ from jobledger.domain.store.executing import (
     Decision,
     Told,
     cause_of,
+    execute,
     execute_one,
     require_command_id,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from jobledger.domain.decisions.creating import JobRequest
     from jobledger.domain.lease import Fence, Standing
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from jobledger.domain.values import Json
 
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
 PATIENCE: Final = timedelta(seconds=30)
 
@@ -101,6 +104,21 @@ class Commands:
             fence=fence,
             step=step,
         )
+
+    def _run_each(
+        self, items: Sequence[Item], make: Callable[[Item], Command[Answer]]
+    ) -> list[Answer | JobledgerError]:
+        """Run a command for each item of a batch; one answer per item, in order, also where none can be made of it."""
+        answers: dict[int, Answer | JobledgerError] = {}
+        commands: dict[int, Command[Answer]] = {}
+        for place, item in enumerate(items):
+            try:
+                commands[place] = make(item)
+            except JobledgerError as invalid:
+                answers[place] = invalid
+        made = execute(self._setting.storage, list(commands.values()), self._call())
+        answers |= dict(zip(commands, made, strict=True))
+        return [answers[place] for place in range(len(items))]
 
     def _run(self, command: Command[Answer], call: Call | None = None) -> Answer:
         return execute_one(self._setting.storage, command, call or self._call())

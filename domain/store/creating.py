@@ -1,36 +1,33 @@
-"""The commands that make jobs, and the one that starts attempts."""
+"""The commands that make jobs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
-from jobledger.domain.answers import CreateReceipt, Lease, status_of
-from jobledger.domain.bounds import BATCH_MAX, INTEGER_MAX, require_count, require_integer, require_lease, require_text
+from jobledger.domain.answers import CreateReceipt
+from jobledger.domain.bounds import require_batch, require_flag, require_text
 from jobledger.domain.decisions.creating import (
     JobRequest,
     Met,
     NewJob,
     derive,
+    is_made,
     job_id_of,
+    origin_of,
     prepare,
     require_sequence,
 )
 from jobledger.domain.errors import (
     InvalidRequestError,
     JobledgerError,
-    RefusedError,
-    StaleEpochError,
-    StaleFenceError,
     UnknownJobError,
+    UnknownSequenceError,
 )
-from jobledger.domain.events import Claimed
 from jobledger.domain.job import State
-from jobledger.domain.lease import Fence, token_digest
 from jobledger.domain.ports import Inherit
 from jobledger.domain.replaying import state_at, value_of
-from jobledger.domain.steps import Steps
 from jobledger.domain.store.base import Commands
 from jobledger.domain.store.executing import (
     Call,
@@ -38,18 +35,19 @@ from jobledger.domain.store.executing import (
     Decision,
     Told,
     cause_of,
-    execute,
     require_command_id,
 )
 from jobledger.domain.values import Body, Kept, derived_id, is_body
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
 
+    from jobledger.domain.events import Created, Origin
+    from jobledger.domain.history import Cause
     from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
-    from jobledger.domain.ports import Session
+    from jobledger.domain.ports import Reader, Session
 
 
 class CreateCommands(Commands):
@@ -70,17 +68,7 @@ class CreateCommands(Commands):
 
     def create_many(self, requests: Sequence[JobRequest]) -> list[CreateReceipt | JobledgerError]:
         """Create up to ``BATCH_MAX`` jobs at once; one answer per item, in order; one bad item fails alone."""
-        require_count("requests", len(requests), BATCH_MAX)
-        answers: dict[int, CreateReceipt | JobledgerError] = {}
-        commands: dict[int, Command[CreateReceipt]] = {}
-        for place, request in enumerate(requests):
-            try:
-                commands[place] = self._creation(request, None)
-            except JobledgerError as invalid:
-                answers[place] = invalid
-        made = execute(self._setting.storage, list(commands.values()), self._call())
-        answers |= dict(zip(commands, made, strict=True))
-        return [answers[place] for place in range(len(requests))]
+        return self._run_each(require_batch("requests", requests), lambda request: self._creation(request, None))
 
     def rerun(
         self,
@@ -95,9 +83,12 @@ class CreateCommands(Commands):
         """Run an ended job again as a new job under its own key, on request from its last checkpoint and receipts.
 
         Raises:
-            NotTerminalError, JobExistsError, UnknownJobError: no job was made.
+            UnknownJobError, JobExistsError, NotTerminalError, AdmissionRefusedError: no job was made.
         """
-        return self._again(job_id, "rerun", None, key, by, reason, command_id, from_checkpoint=from_checkpoint)
+        require_text("job_id", job_id)
+        require_flag("from_checkpoint", from_checkpoint)
+        origin = origin_of(job_id, 0, how="rerun", from_checkpoint=from_checkpoint, by=by, reason=reason)
+        return self._again(job_id, origin, key, command_id)
 
     def fork(
         self, job_id: str, *, at_sequence: int, by: str, reason: str, key: str, command_id: str | None = None
@@ -105,10 +96,13 @@ class CreateCommands(Commands):
         """Start a new job under its own key from the checkpoint and receipts that a job had at a sequence.
 
         Raises:
-            UnknownSequenceError, JobExistsError, UnknownJobError: no job was made.
+            UnknownJobError, JobExistsError, UnknownSequenceError, AdmissionRefusedError: no job was made.
             InvalidRequestError: the checkpoint of that sequence is not retained any more.
         """
-        return self._again(job_id, "fork", at_sequence, key, by, reason, command_id, from_checkpoint=True)
+        require_text("job_id", job_id)
+        sequence = at_sequence if type(at_sequence) is int else 0
+        origin = origin_of(job_id, sequence, how="fork", from_checkpoint=True, by=by, reason=reason)
+        return self._again(job_id, origin, key, command_id, at_sequence=at_sequence)
 
     def _creation(self, request: JobRequest, command_id: str | None) -> Command[CreateReceipt]:
         if not isinstance(request, JobRequest):
@@ -132,11 +126,12 @@ class CreateCommands(Commands):
         if request.submission is not None:
             submitted_id = session.submitted(new.namespace, request.owner, request.submission)
             submitted = session.load([submitted_id])[submitted_id].job if submitted_id else None
-        depth = new.policy.queue_depth_max
-        queued = session.queued(new.namespace, request.queue, depth) if depth is not None and standing is None else 0
-        admit = self._setting.admit
-        unadmitted = admit(request) if admit is not None and standing is None else None
-        return Met(standing.job if standing else None, submitted, queued, unadmitted)
+        if standing is not None:
+            return Met(standing.job, submitted)
+        depth = new.policy.queue_depth_max if new.policy else None
+        queued = session.queued(new.namespace, request.queue, depth) if depth is not None else 0
+        unadmitted = self._setting.admit(request) if self._setting.admit is not None else None
+        return Met(None, submitted, queued, unadmitted, tuple(sorted(self._setting.policies)))
 
     def _id_for(self, request: JobRequest, given: str | None) -> str:
         namespace, owner = self._setting.namespace, request.owner
@@ -150,203 +145,78 @@ class CreateCommands(Commands):
     def _again(
         self,
         job_id: str,
-        how: Any,
-        at_sequence: int | None,
+        origin: Origin,
         key: str,
-        by: str,
-        reason: str,
         command_id: str | None,
         *,
-        from_checkpoint: bool,
+        at_sequence: object = None,
     ) -> CreateReceipt:
-        require_text("job_id", job_id)
+        """Make the job of an origin; ``at_sequence`` is what a fork asked for."""
+        require_text("key", key)
         known_id, is_given = require_command_id(command_id, self._setting.entropy.new_id)
         with self._setting.storage.reading() as reader:
-            loaded = reader.load([job_id]).get(job_id)
-            if loaded is None or loaded.job.namespace != self._setting.namespace:
-                raise UnknownJobError(job_id)
-            source = loaded.job
-            if at_sequence is not None:
-                source = state_at(reader, job_id, require_sequence(source, at_sequence))
-            payload = value_of(reader, job_id, source.payload)
-            asides = [_aside(reader, job_id, source.payload), _aside(reader, job_id, source.checkpoint)]
-        new = derive(
-            source, payload, aside=asides[0], key=key, how=how, from_checkpoint=from_checkpoint, by=by, reason=reason
-        )
-        decision = decisions.rerun if how == "rerun" else decisions.fork
-        checkpoint = source.checkpoint if from_checkpoint else None
+            source, payload, asides, mistaken = self._source(reader, origin, at_sequence)
+        linked = origin if mistaken else replace(origin, sequence=source.sequence)
+        new = derive(source, payload, aside=asides[0], key=key, origin=linked)
+        decision = decisions.rerun if origin.how == "rerun" else decisions.fork
+        checkpoint = source.checkpoint if origin.from_checkpoint else None
         kept = Kept(checkpoint, asides[1]) if checkpoint else None
 
-        def decide(_: Session, standing: Standing | None, now: datetime) -> Decision:
-            facts = decision(new, source, Met(job=standing.job if standing else None), now=now)
+        def decide(session: Session, standing: Standing | None, now: datetime) -> Decision:
+            met = self._met(session, new, standing)
+            if mistaken is not None and not is_made(origin, met.job, key):
+                raise mistaken
+            facts = decision(new, source, met, now=now)
             if facts and kept and kept.body.digest and kept.aside is None:
                 raise InvalidRequestError(
                     "at_sequence", "the checkpoint of that sequence is not retained any more; fork at a later one"
                 )
-            inherit = Inherit(job_id, source.sequence) if from_checkpoint else None
+            inherit = Inherit(job_id, source.sequence) if origin.from_checkpoint else None
             return _made(facts, new, kept, inherit)
 
-        cause = cause_of(how, [job_id, source.sequence, key, from_checkpoint, by, reason], known_id)
-        return self._run(_create_command(new, cause, decide, is_given=is_given))
+        arguments = [job_id, origin.sequence, key, origin.from_checkpoint, origin.by, origin.reason]
+        return self._run(_create_command(new, cause_of(origin.how, arguments, known_id), decide, is_given=is_given))
 
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms a worker claims; ``lease`` and ``epoch`` are ``None`` where the policy and the group say."""
-
-    worker: str
-    lease: timedelta | None
-    group: str
-    epoch: int | None
-    respect_hold: bool
-
-
-def require_terms(
-    worker: str, lease: timedelta | float | None, group: str, epoch: int | None, *, respect_hold: bool = True
-) -> Terms:
-    """Check the terms of a claim.
-
-    Raises:
-        InvalidRequestError, UnstorableValueError: a name is empty or too long, a span or epoch out of its range.
-    """
-    span = None if lease is None else require_lease("lease", lease)
-    known = None if epoch is None else require_integer("epoch", epoch, 1, INTEGER_MAX)
-    return Terms(require_text("worker", worker), span, require_text("group", group), known, respect_hold)
-
-
-class ClaimCommands(Commands):
-    """Starting attempts."""
-
-    def claim(
-        self,
-        job_id: str,
-        *,
-        worker: str,
-        lease: timedelta | float | None = None,
-        group: str = "default",
-        epoch: int | None = None,
-        respect_hold: bool = True,
-        command_id: str | None = None,
-        token: str | None = None,
-    ) -> Lease:
-        """Start the next attempt of a job; a dead lease is taken over, a live one protects its worker.
-
-        Args:
-            job_id: of a job that is due, not held and not ended.
-            worker: a name for people.
-            lease: the span of the lease, 1 s to 24 h; ``None``: the job's policy says.
-            group: the worker's group.
-            epoch: the epoch this worker belongs to; ``None``: the group's current one.
-            respect_hold: false to work in spite of an operator's hold.
-            command_id: for a repeated call; it needs the same ``token``.
-            token: the secret of the fence; ``None``: a fresh one.
+    def _source(
+        self, reader: Reader, origin: Origin, at_sequence: object
+    ) -> tuple[Job, Any, tuple[bytes | None, bytes | None], UnknownSequenceError | None]:
+        """The job that an origin names as of its sequence, its payload, what is kept aside, and a mistaken sequence.
 
         Raises:
-            AlreadyTerminalError, StaleEpochError, LeaseLiveError, CancelPendingError, HoldInForceError,
-            BudgetExhaustedError, NotReadyError: in this order; no attempt was started.
-            StaleFenceError: a repeated claim whose attempt has ended.
+            UnknownJobError: there is no such job in this namespace.
         """
-        terms = require_terms(worker, lease, group, epoch, respect_hold=respect_hold)
-        return self._run(self._claim(job_id, terms, command_id, token))
-
-    def claim_next(
-        self,
-        *,
-        worker: str,
-        queues: Sequence[str] = ("default",),
-        kinds: Sequence[str] | None = None,
-        limit: int = 1,
-        lease: timedelta | float | None = None,
-        group: str = "default",
-        epoch: int | None = None,
-    ) -> list[Lease]:
-        """Start attempts of up to ``limit`` jobs that are due: larger priority, earlier due, earlier created first.
-
-        Raises:
-            StaleEpochError: the group is not at ``epoch``; no attempt was started.
-        """
-        require_integer("limit", limit, 1, BATCH_MAX)
-        wanted_queues = [require_text("queues", queue) for queue in queues]
-        wanted_kinds = None if kinds is None else [require_text("kinds", kind) for kind in kinds]
-
-        terms = require_terms(worker, lease, group, epoch)
-        leases: list[Lease] = []
-        passed: set[str] = set()
-        while len(leases) < limit:
+        loaded = reader.load([origin.of]).get(origin.of)
+        if loaded is None or loaded.job.namespace != self._setting.namespace:
+            raise UnknownJobError(origin.of)
+        source, mistaken = loaded.job, None
+        if origin.how == "fork":
             try:
-                found = self._candidates(terms, wanted_queues, wanted_kinds, limit - len(leases))
-            except JobledgerError:
-                if leases:
-                    return leases
-                raise
-            fresh = [job_id for job_id in found if job_id not in passed]
-            if not fresh:
-                break
-            passed.update(fresh)
-            claims = [self._claim(job_id, terms) for job_id in fresh]
-            for answer in execute(self._setting.storage, claims, self._call()):
-                if isinstance(answer, Lease):
-                    leases.append(answer)
-                elif not isinstance(answer, RefusedError):
-                    if leases:
-                        return leases
-                    raise answer
-        return leases
-
-    def _candidates(self, terms: Terms, queues: list[str], kinds: list[str] | None, limit: int) -> list[str]:
-        """Jobs that a claim on these terms may take now; each claim looks again under the job's lock.
-
-        Raises:
-            StaleEpochError: the group has moved on.
-        """
-        namespace = self._setting.namespace
-        with self._setting.storage.reading() as reader:
-            current = reader.group(namespace, terms.group).epoch
-            if terms.epoch is not None and terms.epoch != current:
-                raise StaleEpochError(terms.group, terms.epoch, current)
-            return reader.candidates(namespace, queues=queues, kinds=kinds, limit=limit)
-
-    def _claim(
-        self, job_id: str, terms: Terms, command_id: str | None = None, token: str | None = None
-    ) -> Command[Lease]:
-        secret = self._setting.entropy.new_token() if token is None else require_text("token", token)
-        digest = token_digest(secret)
-
-        def decide(session: Session, standing: Standing) -> Decision:
-            current = session.group(self._setting.namespace, terms.group).epoch
-            facts = decisions.claim(
-                standing,
-                worker=terms.worker,
-                lease=terms.lease or standing.job.policy.lease,
-                group=terms.group,
-                epoch=current if terms.epoch is None else terms.epoch,
-                current_epoch=current,
-                token_digest=digest,
-                respect_hold=terms.respect_hold,
-            )
-            return Decision(facts=facts, epochs=((terms.group, current),))
-
-        span = None if terms.lease is None else terms.lease.total_seconds()
-        arguments = [terms.worker, span, terms.group, terms.epoch, terms.respect_hold, digest]
-        return self._command(
-            job_id,
-            "claim",
-            arguments,
-            command_id=command_id,
-            decide=decide,
-            answer=lambda told: _lease(told, secret),
-        )
+                source = state_at(reader, source.id, require_sequence(source, at_sequence))
+            except UnknownSequenceError as unknown:
+                mistaken = unknown
+        payload = value_of(reader, source.id, source.payload)
+        asides = (_aside(reader, source.id, source.payload), _aside(reader, source.id, source.checkpoint))
+        return source, payload, asides, mistaken
 
 
-def _made(facts: Any, new: NewJob, checkpoint: Kept | None = None, inherit: Inherit | None = None) -> Decision:
+def _made(
+    facts: list[Created], new: NewJob, checkpoint: Kept | None = None, inherit: Inherit | None = None
+) -> Decision:
     if not facts:
         return Decision()
     values = (Kept(new.payload, new.aside),) if new.aside else ()
     return Decision(facts=facts, values=values, checkpoint=checkpoint, inherit=inherit)
 
 
-def _create_command(new: NewJob, cause: Any, decide: Any, *, is_given: bool) -> Command[CreateReceipt]:
-    looks_around = new.request.submission is not None or new.policy.queue_depth_max is not None
+def _create_command(
+    new: NewJob,
+    cause: Cause,
+    decide: Callable[[Session, Standing | None, datetime], Decision],
+    *,
+    is_given: bool,
+) -> Command[CreateReceipt]:
+    depth = new.policy.queue_depth_max if new.policy else None
+    looks_around = new.request.submission is not None or depth is not None
     return Command(
         job_id=new.job_id,
         namespace=new.namespace,
@@ -362,37 +232,8 @@ def _receipt(told: Told) -> CreateReceipt:
     return CreateReceipt(told.job.id, reused=told.is_reused, sequence=1, state=State.QUEUED)
 
 
-def _aside(reader: Any, job_id: str, body: Body | None) -> bytes | None:
+def _aside(reader: Reader, job_id: str, body: Body | None) -> bytes | None:
     if body is None or not body.digest:
         return None
-    encoded: bytes | None = reader.body(job_id, body.digest)
+    encoded = reader.body(job_id, body.digest)
     return encoded if encoded is not None and is_body(body.digest, encoded) else None
-
-
-def _lease(told: Told, secret: str) -> Lease:
-    """The lease of a claim: as it is now, also when the claim is a repeated one.
-
-    Raises:
-        StaleFenceError: the attempt that the repeated claim started has ended.
-    """
-    claimed = next(fact for fact in told.facts if isinstance(fact, Claimed))
-    loaded = told.session.load([told.job.id])[told.job.id]
-    job, row = loaded.job, loaded.lease
-    if job.generation != claimed.generation or job.attempt is None or row is None:
-        raise StaleFenceError(job.id, claimed.generation, job.generation, job.ended_by)
-    fence = Fence(job.id, claimed.generation, claimed.group, claimed.epoch, secret, Steps(row.step))
-
-    def value(job_id: str, body: Body | None) -> Any:
-        return value_of(told.session, job_id, body)
-
-    status = status_of(job, head=loaded.head, expires_at=row.expires_at, value_of=value)
-    return Lease(
-        fence=fence,
-        job_id=job.id,
-        payload=status.payload,
-        checkpoint=status.checkpoint,
-        generation=claimed.generation,
-        expires_at=row.expires_at,
-        span=claimed.lease,
-        status=status,
-    )

@@ -11,6 +11,7 @@ from jobledger.domain.bounds import require_text
 from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.errors import (
     CommandChangedError,
+    HistoryCorruptError,
     JobledgerError,
     OutcomeUnknownError,
     StoreUnavailableError,
@@ -53,17 +54,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an answer is made from: the job after the command, its facts, and whether it had been asked before.
-
-    ``standing`` is the job before the command, ``None`` when it was just created or the command is a repeated one.
-    """
+    """What an answer is made from: the job after the command, its facts, and whether it had been asked before."""
 
     session: Session
     job: Job
     facts: Sequence[Any]
     head: str
     expires_at: datetime | None
-    standing: Standing | None = None
 
     @property
     def is_reused(self) -> bool:
@@ -179,7 +176,8 @@ def _settle(storage: Storage, commands: Sequence[Command[Any]], chosen: list[int
     with storage.writing(call.patience, call.connection) as session:
         if call.inside is not None:
             call.inside(session.connection)
-        loaded = session.load(sorted({commands[index].job_id for index in chosen}))
+        loaded = _loaded(session, commands, chosen, answers)
+        chosen = [index for index in chosen if index not in answers]
         now = session.now()
         drafts: list[tuple[int, Append, Told]] = []
         for index in chosen:
@@ -203,6 +201,25 @@ def _settle(storage: Storage, commands: Sequence[Command[Any]], chosen: list[int
         if call.inside is not None and not is_accepted:
             raise _Undone(answers)
     return answers
+
+
+def _loaded(
+    session: Session, commands: Sequence[Command[Any]], chosen: list[int], answers: dict[int, Any]
+) -> dict[str, Loaded]:
+    """Load the jobs of a batch; one that cannot be read is its own command's answer, and no other's."""
+    try:
+        return session.load(sorted({commands[index].job_id for index in chosen}))
+    except HistoryCorruptError as corrupt:
+        if len(chosen) == 1:
+            answers[chosen[0]] = corrupt
+            return {}
+    loaded: dict[str, Loaded] = {}
+    for index in sorted(chosen, key=lambda each: commands[each].job_id):
+        try:
+            loaded |= session.load([commands[index].job_id])
+        except HistoryCorruptError as corrupt:
+            answers[index] = corrupt
+    return loaded
 
 
 def _write(
@@ -248,7 +265,7 @@ def _decide(
     if not decision.facts and decision.expires_at is None:
         if before is None or loaded is None:
             raise UnknownJobError(command.job_id)
-        return Told(session, before, (), loaded.head, standing.expires_at if standing else None, standing)
+        return Told(session, before, (), loaded.head, standing.expires_at if standing else None)
     return _draft(session, command, decision, standing, loaded)
 
 
@@ -285,7 +302,7 @@ def _draft(
         snapshots=snapshots,
         inherit=decision.inherit,
     )
-    told = Told(session, job, decision.facts or (), head, lease.expires_at if lease else None, standing)
+    told = Told(session, job, decision.facts or (), head, lease.expires_at if lease else None)
     return append, told
 
 
@@ -311,7 +328,9 @@ def _lease_after(command: Command[Any], decision: Decision, standing: Standing |
     if row is None or command.fence is None:
         return row
     expires_at = decision.expires_at or job.attempt.expires_at
-    return LeaseRow(row.generation, max(expires_at, row.expires_at), command.step or row.step)
+    # A write that appended nothing leaves no step behind: repeated after a lost reply it must not meet itself.
+    step = command.step if command.step is not None and decision.facts else row.step
+    return LeaseRow(row.generation, max(expires_at, row.expires_at), step)
 
 
 def _guard(command: Command[Any], decision: Decision, standing: Standing | None) -> Guard:

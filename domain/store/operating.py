@@ -184,8 +184,8 @@ class OperatorCommands(Commands):
 
 
 def group_stream(namespace: str, group: str) -> str:
-    """The name of a group's own stream."""
-    return f"group:{namespace}:{group}"
+    """The name of a group's own stream; the length keeps two pairs of names from meeting in one."""
+    return f"group:{len(namespace)}:{namespace}:{group}"
 
 
 def _advance(session: Session, namespace: str, group: str, cause: Cause, by: str, reason: str) -> int | None:
@@ -197,7 +197,9 @@ def _advance(session: Session, namespace: str, group: str, cause: Cause, by: str
             raise CommandChangedError(cause.id, stream)
         return known.event.epoch
     row = session.group(namespace, group)
-    fact = EpochAdvanced(at=session.now(), epoch=row.epoch + 1, by=by, reason=reason)
+    last = session.records(stream, after=row.sequence - 1, upto=row.sequence, limit=1) if row.sequence else []
+    now = max([session.now(), *(read(stored).at for stored in last)])
+    fact = EpochAdvanced(at=now, epoch=row.epoch + 1, by=by, reason=reason)
     stored = record(stream, row.sequence + 1, fact, previous=row.head, cause=cause)
     moved = GroupRow(fact.epoch, stored.sequence, stored.digest)
     return fact.epoch if session.append_group(namespace, group, row, moved, stored) else None

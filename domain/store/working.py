@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jobledger.domain import decisions
 from jobledger.domain.answers import ControlReceipt, ExecutionResult, Progress, Renewal, UnitReceipt
-from jobledger.domain.bounds import BATCH_MAX, error_text, require_count, require_instant, require_span, require_text
+from jobledger.domain.bounds import error_text, require_batch, require_instant, require_span, require_text
 from jobledger.domain.decisions.working import (
     Effect,
     StagedEffect,
@@ -32,7 +32,7 @@ from jobledger.domain.store.answering import (
     unit_answer,
 )
 from jobledger.domain.store.base import Commands
-from jobledger.domain.store.executing import Call, Command, Decision, Told, execute
+from jobledger.domain.store.executing import Call, Command, Decision, Told
 from jobledger.domain.values import Json, Kept, keep
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Completion:
     outcome: str = "complete"
     result: Json = None
     error: str | None = None
-    effects: tuple[Effect, ...] = ()
+    effects: Sequence[Effect] = ()
     command_id: str | None = None
 
 
@@ -82,15 +82,14 @@ class WorkerCommands(Commands):
 
     def renew_many(self, fences: Sequence[Fence]) -> list[Renewal | JobledgerError]:
         """Renew up to ``BATCH_MAX`` leases at once; one answer per item, in order."""
-        require_count("fences", len(fences), BATCH_MAX)
-        return execute(self._setting.storage, [self._renewal(fence, None) for fence in fences], self._call())
+        return self._run_each(require_batch("fences", fences), lambda fence: self._renewal(fence, None))
 
     def checkpoint(
         self,
         fence: Fence,
         state: Json,
         *,
-        progress: Progress | None = None,
+        progress: Progress | float | None = None,
         effects: Sequence[Effect] = (),
         inside: Callable[[Any], object] | None = None,
         command_id: str | None = None,
@@ -104,12 +103,13 @@ class WorkerCommands(Commands):
             InvalidRequestError: the store cannot run the caller's statements.
         """
         saved, staged = keep("checkpoint", state), stage(effects)
-        reported = _progress_arguments(progress)
+        report = Progress(progress) if isinstance(progress, int | float) else progress
+        reported = _progress_arguments(report)
 
         def decide(session: Session, standing: Standing, step: int) -> Decision:
             facts = _checkpoint(session, standing, fence, step, saved, staged)
-            if progress is not None:
-                facts = [*facts, *_progress_facts(standing, fence, step, progress)]
+            if report is not None:
+                facts = [*facts, *_progress_facts(standing, fence, step, report)]
             return Decision(facts=facts, checkpoint=saved, effects=staged)
 
         arguments = [*_identity(fence), _mark(saved), _marks(staged), reported]
@@ -252,29 +252,22 @@ class WorkerCommands(Commands):
             the fence's refusals; ResultTooLargeError, UnstorableValueError, EffectConflictError: nothing was committed
             and the attempt stays open; InvalidRequestError: what was given does not belong to that outcome.
         """
-        item = Completion(fence, outcome, result, error, tuple(effects), command_id)
+        item = Completion(fence, outcome, result, error, effects, command_id)
         _require_fence(fence)
         with fence.steps.order:
             return self._run(self._completion(item), Call(self._setting.patience, inside=inside))
 
     def complete_many(self, completions: Sequence[Completion]) -> list[ExecutionResult | JobledgerError]:
         """Publish up to ``BATCH_MAX`` outcomes at once; one answer per item, in order, each for itself."""
-        require_count("completions", len(completions), BATCH_MAX)
-        answers: dict[int, ExecutionResult | JobledgerError] = {}
-        commands: dict[int, Command[ExecutionResult]] = {}
+        completions = require_batch("completions", completions)
         with ExitStack() as orders:
             for steps in _orders(completions):
                 orders.enter_context(steps.order)
-            for place, item in enumerate(completions):
-                try:
-                    commands[place] = self._completion(item)
-                except JobledgerError as invalid:
-                    answers[place] = invalid
-            made = execute(self._setting.storage, list(commands.values()), self._call())
-        answers |= dict(zip(commands, made, strict=True))
-        return [answers[place] for place in range(len(completions))]
+            return self._run_each(completions, self._completion)
 
     def _renewal(self, fence: Fence, command_id: str | None) -> Command[Renewal]:
+        _require_fence(fence)
+
         def decide(_: Session, standing: Standing) -> Decision:
             facts = decisions.renew(standing, fence)
             return Decision(facts=facts, expires_at=renewed_expiry(standing))

@@ -27,7 +27,7 @@ from jobledger.domain.bounds import (
     require_text,
     require_within,
 )
-from jobledger.domain.decisions.creating import JobRequest, prepare
+from jobledger.domain.decisions.creating import JobRequest, Met, create, prepare
 from jobledger.domain.errors import (
     InvalidRequestError,
     JobledgerError,
@@ -37,7 +37,7 @@ from jobledger.domain.errors import (
 from jobledger.domain.policies import Policy
 from jobledger.domain.values import Body, derived_id, encode_json, fingerprint, is_body, keep, sha256_hex
 from tests.cases.values import STORED, cases, is_same, text_cases, value_cases
-from tests.domain.given import JOB_ID
+from tests.domain.given import JOB_ID, NOON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,8 @@ def verdict_of(admit: Callable[[], object]) -> str:
 def as_payload(value: Any) -> Any:
     """Send a value as a payload through the only gate there is."""
     asked = JobRequest(owner="o", kind="k", payload=value)
-    return prepare(asked, job_id=JOB_ID, namespace="default", policies={"default": Policy()})
+    new = prepare(asked, job_id=JOB_ID, namespace="default", policies={"default": Policy()})
+    return create(new, Met(), now=NOON)
 
 
 # Values at the edge ---------------------------------------------------------------------------------------------------

@@ -262,6 +262,44 @@ def test_what_the_host_does_not_admit_is_refused_with_its_reason() -> None:
     assert create(request(), Met(job=replay([created()]), unadmitted="closed for the night"), now=NOON) == []
 
 
+def test_a_create_is_refused_in_the_stated_order() -> None:
+    """A changed payload first, then what its policy says, then whether there is room."""
+    small, met = Policy(payload_bytes_max=2, queue_depth_max=1), replay([created(payload=1)])
+    room = Met(queued=1, unadmitted="closed", policies=("default",))
+    unknown = prepare(
+        JobRequest(owner="team-a", kind="rebuild", key="rebuild-42", payload="too large", policy="fast"),
+        job_id=JOB_ID,
+        namespace="default",
+        policies={},
+    )
+
+    for new in (unknown, request(payload="too large", policy=small)):
+        with pytest.raises(PayloadChangedError):
+            create(new, Met(job=met), now=NOON)
+    with pytest.raises(UnknownPolicyError):
+        create(unknown, room, now=NOON)
+    with pytest.raises(PayloadTooLargeError):
+        create(request(payload="too large", policy=small), room, now=NOON)
+    with pytest.raises(AdmissionRefusedError, match="queued"):
+        create(request(payload=1, policy=small), room, now=NOON)
+    with pytest.raises(AdmissionRefusedError, match="closed"):
+        create(request(payload=1), room, now=NOON)
+
+
+def test_a_known_key_is_answered_whatever_its_policy_would_say_today() -> None:
+    """The recorded receipt does not depend on a policy that was renamed or tightened since."""
+    met = replay([created(payload="long enough")])
+    again = prepare(
+        JobRequest(owner="team-a", kind="rebuild", key="rebuild-42", payload="long enough", policy="gone"),
+        job_id=JOB_ID,
+        namespace="default",
+        policies={},
+    )
+
+    assert create(again, Met(job=met), now=NOON) == []
+    assert create(request(payload="long enough", policy=Policy(payload_bytes_max=2)), Met(job=met), now=NOON) == []
+
+
 # Bounds of a request --------------------------------------------------------------------------------------------------
 
 
@@ -269,8 +307,10 @@ def test_an_unknown_policy_is_refused_and_the_known_ones_are_named() -> None:
     """A misspelt name never falls back to other limits."""
     asked = JobRequest(owner="o", kind="k", policy="fast")
 
+    new = prepare(asked, job_id=JOB_ID, namespace="default", policies={"quick": Policy(), "default": Policy()})
+
     with pytest.raises(UnknownPolicyError) as refusal:
-        prepare(asked, job_id=JOB_ID, namespace="default", policies={"quick": Policy(), "default": Policy()})
+        create(new, Met(policies=("default", "quick")), now=NOON)
 
     assert refusal.value.known == ("default", "quick")
 
@@ -279,9 +319,9 @@ def test_a_payload_may_be_as_large_as_its_policy_says_and_not_a_byte_larger() ->
     """Sizes are bytes of compact UTF-8 JSON, quotes included."""
     policy = Policy(payload_bytes_max=6)
 
-    assert request(payload="éé", policy=policy).payload.size == 6
+    assert len(create(request(payload="éé", policy=policy), Met(), now=NOON)) == 1
     with pytest.raises(PayloadTooLargeError) as refusal:
-        request(payload="ééa", policy=policy)
+        create(request(payload="ééa", policy=policy), Met(), now=NOON)
     assert (refusal.value.size, refusal.value.limit) == (7, 6)
 
 

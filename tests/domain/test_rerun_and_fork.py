@@ -5,6 +5,7 @@ import pytest
 from jobledger.domain.decisions import fork, rerun
 from jobledger.domain.decisions.creating import Met, NewJob, job_id_of, require_sequence
 from jobledger.domain.errors import (
+    AdmissionRefusedError,
     InvalidRequestError,
     JobExistsError,
     NotTerminalError,
@@ -195,15 +196,19 @@ def test_forks_at_two_sequences_are_two_origins() -> None:
 
 
 def test_a_rerun_is_refused_in_the_stated_order() -> None:
-    """Before its end no key is looked at."""
+    """A key that belongs to another job first, then an end that has not come, then whether there is room."""
     source = replay([created(), claimed(1)])
     holder = replay([created()])
 
-    with pytest.raises(NotTerminalError):
-        rerun(derived(source, how="rerun"), source, Met(job=holder), now=NOON)
-    ended = replay([created(), claimed(1), completed(1)])
     with pytest.raises(JobExistsError):
-        rerun(derived(ended, how="rerun"), ended, Met(job=holder), now=NOON)
+        rerun(derived(source, how="rerun"), source, Met(job=holder), now=NOON)
+    with pytest.raises(NotTerminalError):
+        rerun(derived(source, how="rerun"), source, Met(unadmitted="closed"), now=NOON)
+    ended = replay([created(), claimed(1), completed(1)])
+    with pytest.raises(AdmissionRefusedError):
+        rerun(derived(ended, how="rerun"), ended, Met(unadmitted="closed"), now=NOON)
+    with pytest.raises(AdmissionRefusedError):
+        fork(derived(source, how="fork"), source, Met(unadmitted="closed"), now=NOON)
 
 
 @pytest.mark.parametrize("sequence", [0, -1, 6, 2**70, True, 1.0, "3", None])

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jobledger.domain import decisions
-from jobledger.domain.decisions.creating import JobRequest, NewJob, derive, prepare
+from jobledger.domain.bounds import require_text
+from jobledger.domain.decisions.creating import JobRequest, NewJob, derive, origin_of, prepare
 from jobledger.domain.decisions.working import Effect, FirstReceipt, stage
 from jobledger.domain.events import JobEvent, Outcome
 from jobledger.domain.lease import token_digest
@@ -72,7 +73,9 @@ def derived(
     payload: Json = None,
 ) -> NewJob:
     """The request that runs ``source`` again."""
-    return derive(source, payload, aside=None, key=key, how=how, from_checkpoint=from_checkpoint, by=by, reason=reason)
+    require_text("key", key)
+    origin = origin_of(source.id, source.sequence, how=how, from_checkpoint=from_checkpoint, by=by, reason=reason)
+    return derive(source, payload, aside=None, key=key, origin=origin)
 
 
 # Workers --------------------------------------------------------------------------------------------------------------

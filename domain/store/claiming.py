@@ -1,0 +1,218 @@
+"""The commands that start attempts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jobledger.domain import decisions
+from jobledger.domain.answers import Lease, status_of
+from jobledger.domain.bounds import (
+    BATCH_MAX,
+    INTEGER_MAX,
+    require_flag,
+    require_integer,
+    require_lease,
+    require_names,
+    require_text,
+)
+from jobledger.domain.errors import (
+    HistoryCorruptError,
+    JobledgerError,
+    RefusedError,
+    StaleEpochError,
+    StaleFenceError,
+)
+from jobledger.domain.events import Claimed
+from jobledger.domain.lease import Fence, token_digest
+from jobledger.domain.replaying import value_of
+from jobledger.domain.steps import Steps
+from jobledger.domain.store.base import Commands
+from jobledger.domain.store.executing import Command, Decision, Told, execute
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from jobledger.domain.lease import Standing
+    from jobledger.domain.ports import Session
+    from jobledger.domain.values import Body
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a worker claims; ``lease`` and ``epoch`` are ``None`` where the policy and the group say."""
+
+    worker: str
+    lease: timedelta | None
+    group: str
+    epoch: int | None
+    respect_hold: bool
+
+
+def require_terms(
+    worker: str, lease: timedelta | float | None, group: str, epoch: int | None, *, respect_hold: bool = True
+) -> Terms:
+    """Check the terms of a claim.
+
+    Raises:
+        InvalidRequestError, UnstorableValueError: a name is empty or too long, a span or epoch out of its range.
+    """
+    span = None if lease is None else require_lease("lease", lease)
+    known = None if epoch is None else require_integer("epoch", epoch, 1, INTEGER_MAX)
+    is_respected = require_flag("respect_hold", respect_hold)
+    return Terms(require_text("worker", worker), span, require_text("group", group), known, is_respected)
+
+
+class ClaimCommands(Commands):
+    """Starting attempts."""
+
+    def claim(
+        self,
+        job_id: str,
+        *,
+        worker: str,
+        lease: timedelta | float | None = None,
+        group: str = "default",
+        epoch: int | None = None,
+        respect_hold: bool = True,
+        command_id: str | None = None,
+        token: str | None = None,
+    ) -> Lease:
+        """Start the next attempt of a job; a dead lease is taken over, a live one protects its worker.
+
+        Args:
+            job_id: of a job that is due, not held and not ended.
+            worker: a name for people.
+            lease: the span of the lease, 1 s to 24 h; ``None``: the job's policy says.
+            group: the worker's group.
+            epoch: the epoch this worker belongs to; ``None``: the group's current one.
+            respect_hold: false to work in spite of an operator's hold.
+            command_id: for a repeated call; it needs the same ``token``.
+            token: the secret of the fence; ``None``: a fresh one.
+
+        Raises:
+            AlreadyTerminalError, StaleEpochError, LeaseLiveError, CancelPendingError, HoldInForceError,
+            BudgetExhaustedError, NotReadyError: in this order; no attempt was started.
+            StaleFenceError: a repeated claim whose attempt has ended.
+        """
+        terms = require_terms(worker, lease, group, epoch, respect_hold=respect_hold)
+        return self._run(self._claim(job_id, terms, command_id, token))
+
+    def claim_next(
+        self,
+        *,
+        worker: str,
+        queues: Sequence[str] = ("default",),
+        kinds: Sequence[str] | None = None,
+        limit: int = 1,
+        lease: timedelta | float | None = None,
+        group: str = "default",
+        epoch: int | None = None,
+    ) -> list[Lease]:
+        """Start attempts of up to ``limit`` jobs that are due: larger priority, earlier due, earlier created first.
+
+        Raises:
+            StaleEpochError: the group is not at ``epoch``; no attempt was started.
+        """
+        require_integer("limit", limit, 1, BATCH_MAX)
+        wanted_queues = require_names("queues", queues)
+        wanted_kinds = None if kinds is None else require_names("kinds", kinds)
+
+        terms = require_terms(worker, lease, group, epoch)
+        leases: list[Lease] = []
+        passed: set[str] = set()
+        while len(leases) < limit:
+            try:
+                # Those that were passed over are asked for too, so that one that cannot be taken hides no other.
+                found = self._candidates(terms, wanted_queues, wanted_kinds, limit - len(leases) + len(passed))
+            except JobledgerError:
+                if leases:
+                    return leases
+                raise
+            fresh = [job_id for job_id in found if job_id not in passed][: limit - len(leases)]
+            if not fresh:
+                break
+            passed.update(fresh)
+            claims = [self._claim(job_id, terms) for job_id in fresh]
+            for answer in execute(self._setting.storage, claims, self._call()):
+                if isinstance(answer, Lease):
+                    leases.append(answer)
+                elif not isinstance(answer, RefusedError | HistoryCorruptError):
+                    if leases:
+                        return leases
+                    raise answer
+        return leases
+
+    def _candidates(self, terms: Terms, queues: list[str], kinds: list[str] | None, limit: int) -> list[str]:
+        """Jobs that a claim on these terms may take now; each claim looks again under the job's lock.
+
+        Raises:
+            StaleEpochError: the group has moved on.
+        """
+        namespace = self._setting.namespace
+        with self._setting.storage.reading() as reader:
+            current = reader.group(namespace, terms.group).epoch
+            if terms.epoch is not None and terms.epoch != current:
+                raise StaleEpochError(terms.group, terms.epoch, current)
+            return reader.candidates(namespace, queues=queues, kinds=kinds, limit=limit)
+
+    def _claim(
+        self, job_id: str, terms: Terms, command_id: str | None = None, token: str | None = None
+    ) -> Command[Lease]:
+        secret = self._setting.entropy.new_token() if token is None else require_text("token", token)
+        digest = token_digest(secret)
+
+        def decide(session: Session, standing: Standing) -> Decision:
+            current = session.group(self._setting.namespace, terms.group).epoch
+            facts = decisions.claim(
+                standing,
+                worker=terms.worker,
+                lease=terms.lease or standing.job.policy.lease,
+                group=terms.group,
+                epoch=current if terms.epoch is None else terms.epoch,
+                current_epoch=current,
+                token_digest=digest,
+                respect_hold=terms.respect_hold,
+            )
+            return Decision(facts=facts, epochs=((terms.group, current),))
+
+        span = None if terms.lease is None else terms.lease.total_seconds()
+        arguments = [terms.worker, span, terms.group, terms.epoch, terms.respect_hold, digest]
+        return self._command(
+            job_id,
+            "claim",
+            arguments,
+            command_id=command_id,
+            decide=decide,
+            answer=lambda told: _lease(told, secret),
+        )
+
+
+def _lease(told: Told, secret: str) -> Lease:
+    """The lease of a claim: as it is now, also when the claim is a repeated one.
+
+    Raises:
+        StaleFenceError: the attempt that the repeated claim started has ended.
+    """
+    claimed = next(fact for fact in told.facts if isinstance(fact, Claimed))
+    loaded = told.session.load([told.job.id])[told.job.id]
+    job, row = loaded.job, loaded.lease
+    if job.generation != claimed.generation or job.attempt is None or row is None:
+        raise StaleFenceError(job.id, claimed.generation, job.generation, job.ended_by)
+    fence = Fence(job.id, claimed.generation, claimed.group, claimed.epoch, secret, Steps(row.step))
+
+    def value(job_id: str, body: Body | None) -> Any:
+        return value_of(told.session, job_id, body)
+
+    status = status_of(job, head=loaded.head, expires_at=row.expires_at, value_of=value)
+    return Lease(
+        fence=fence,
+        job_id=job.id,
+        payload=status.payload,
+        checkpoint=status.checkpoint,
+        generation=claimed.generation,
+        expires_at=row.expires_at,
+        span=claimed.lease,
+        status=status,
+    )

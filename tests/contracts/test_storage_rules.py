@@ -1,0 +1,284 @@
+"""What the statements of a store must not leave to chance: order within a limit, other namespaces, empty stores."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobledger.adapters.storage import sqlite_pool
+from jobledger.adapters.storage.clocks import ManualClock
+from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.sqlite import SQLiteStorage
+from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
+from jobledger.domain.events import EpochAdvanced, HoldPlaced, HoldReleased, UnitRecorded
+from jobledger.domain.history import Cause, record
+from jobledger.domain.lease import LeaseRow
+from jobledger.domain.ports import GroupRow, Inherit, JobFilter, Storage, StoredBody, UnitRow
+from jobledger.domain.values import keep
+from tests.storage.given import (
+    LEASE,
+    NAMESPACE,
+    NOON,
+    PATIENCE,
+    advance_epoch,
+    candidates,
+    claim,
+    claimed,
+    created,
+    following,
+    loaded,
+    progressed,
+    written,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+def reversing(name: str) -> SQLiteLedgerConnection:
+    """A connection on which every order that is not asked for is the wrong one."""
+    connection = connect(name)
+    connection.raw.execute("PRAGMA reverse_unordered_selects = ON")
+    return connection
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The store's time."""
+    return ManualClock(NOON)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def storage(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Storage]:
+    """An empty store of each kind; SQLite answers in no helpful order."""
+    if request.param == "memory":
+        yield MemoryStorage(clock=clock)
+        return
+    monkeypatch.setattr(sqlite_pool, "connect", reversing)
+    opened = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    opened.migrate()
+    yield opened
+    opened.close()
+
+
+def dead(storage: Storage, after: str = "", limit: int = 100, namespace: str = NAMESPACE) -> list[str]:
+    """Jobs whose lease is not live."""
+    with storage.reading() as reader:
+        return reader.dead(namespace, after=after, limit=limit)
+
+
+# Order within a limit -------------------------------------------------------------------------------------------------
+
+
+def test_the_best_of_a_lane_come_first_however_few_are_asked_for(storage: Storage) -> None:
+    """Of one priority: earlier due, then earlier created; whoever asks for one gets the first."""
+    written(
+        storage,
+        created("third", ready_at=NOON - SECOND),
+        created("first", ready_at=NOON - 3 * SECOND),
+        created("second", ready_at=NOON - 2 * SECOND),
+        created("fourth", ready_at=NOON - SECOND),
+    )
+    order = ["first", "second", "third", "fourth"]
+
+    for limit in (1, 2, 3, 4):
+        assert candidates(storage, limit=limit) == order[:limit]
+        assert candidates(storage, kinds=["k"], limit=limit) == order[:limit]
+
+
+def test_the_best_of_dead_leases_come_first_however_few_are_asked_for(storage: Storage, clock: ManualClock) -> None:
+    """Larger priority, then earlier due, then earlier created."""
+    written(
+        storage,
+        created("fourth", ready_at=NOON - 2 * SECOND),
+        created("first", priority=2),
+        created("third", ready_at=NOON - 3 * SECOND),
+        created("fifth", ready_at=NOON - 2 * SECOND),
+        created("second", priority=1),
+    )
+    for job in ("first", "second", "third", "fourth", "fifth"):
+        claim(storage, job)
+    clock.advance(LEASE)
+    order = ["first", "second", "third", "fourth", "fifth"]
+
+    for limit in (1, 2, 3, 4, 5):
+        assert candidates(storage, limit=limit) == order[:limit]
+
+
+def test_pages_are_in_order_and_no_longer_than_asked_for(storage: Storage, clock: ManualClock) -> None:
+    """Walks, lists, records, units and feeds: each page begins where the one before ended."""
+    ids = ["b", "a", "d", "c"]
+    written(storage, *(created(job, labels={"l": "v"}) for job in ids))
+    for job in ids:
+        row = claim(storage, job)
+        written(storage, progressed(row))
+    clock.advance(LEASE)
+
+    with storage.reading() as reader:
+        assert reader.job_ids(NAMESPACE, after="", limit=3) == ["a", "b", "c"]
+        assert reader.job_ids(NAMESPACE, after="c", limit=3) == ["d"]
+        for label in (None, ("l", "v"), ("l", None)):
+            wanted = JobFilter(namespace=NAMESPACE, label=label)
+            newest = [each.job.id for each in reader.jobs(wanted, before=None, limit=2)]
+            assert newest == ["c", "d"]
+            last = reader.jobs(wanted, before=None, limit=2)[-1].position
+            assert [each.job.id for each in reader.jobs(wanted, before=last, limit=9)] == ["a", "b"]
+        assert [stored.sequence for stored in reader.records("a", limit=2)] == [1, 2]
+        found, upto = reader.feed(NAMESPACE, after=0, limit=3, topics=[], owner=None)
+        assert [each.position for each in found] == [1, 2, 3]
+        assert upto == 3
+        assert [each.position for each in reader.feed(NAMESPACE, after=3, limit=9, topics=[], owner="o")[0]] == [
+            *range(4, 13)
+        ]
+        assert reader.count(JobFilter(namespace=NAMESPACE), 3) == 3
+        assert reader.count(JobFilter(namespace=NAMESPACE), 9) == 4
+    assert dead(storage, limit=3) == ["a", "b", "c"]
+    assert dead(storage, after="c") == ["d"]
+
+
+def test_what_one_command_left_is_in_its_order(storage: Storage) -> None:
+    """A repeated command is answered from its facts, first to last."""
+    written(storage, created("j"))
+    facts = (HoldPlaced(at=NOON, by="o", reason="r"), HoldReleased(at=NOON, by="o", reason="r"))
+    written(storage, following(loaded(storage), *facts, cause=Cause(id="c", name="n", arguments="a")))
+
+    with storage.reading() as reader:
+        assert [stored.sequence for stored in reader.caused("j", "c")] == [2, 3]
+
+
+# Other namespaces -----------------------------------------------------------------------------------------------------
+
+
+def advance_elsewhere(storage: Storage, group: str) -> None:
+    """Move a group of the same name on in another namespace."""
+    fact = EpochAdvanced(at=NOON, epoch=2, by="op", reason="deploy")
+    stored = record(f"group:elsewhere:{group}", 1, fact, previous="", cause=None)
+    with storage.writing(PATIENCE) as session:
+        assert session.append_group("elsewhere", group, GroupRow(), GroupRow(2, 1, stored.digest), stored)
+
+
+def test_a_group_of_another_namespace_fences_nobody_off(storage: Storage) -> None:
+    """Its epoch is not this one's: the lease stays live, and nobody may take it over."""
+    written(storage, created("j"))
+    claim(storage)
+    advance_elsewhere(storage, "g")
+
+    assert loaded(storage).epoch == 1
+    assert dead(storage) == candidates(storage) == []
+
+
+def test_a_group_that_moved_on_fences_its_own_off(storage: Storage) -> None:
+    """The control: in its own namespace the same step does."""
+    written(storage, created("j"))
+    claim(storage)
+    advance_epoch(storage)
+
+    assert loaded(storage).epoch == 2
+    assert dead(storage) == candidates(storage) == ["j"]
+
+
+def test_each_namespace_finds_its_own_jobs(storage: Storage, clock: ManualClock) -> None:
+    """Whatever is asked: jobs, counts, feeds, leases and labels of another namespace are not there."""
+    written(storage, created("mine", labels={"l": "v"}), created("theirs", namespace="elsewhere", labels={"l": "v"}))
+    for job in ("mine", "theirs"):
+        assert written(storage, claimed(loaded(storage, job))) == [None]
+    clock.advance(LEASE)
+
+    assert dead(storage) == ["mine"]
+    assert dead(storage, namespace="elsewhere") == ["theirs"]
+    with storage.reading() as reader:
+        for label in (None, ("l", "v"), ("l", None)):
+            found = reader.jobs(JobFilter(namespace=NAMESPACE, label=label), before=None, limit=9)
+            assert [each.job.id for each in found] == ["mine"]
+        feed, _ = reader.feed(NAMESPACE, after=0, limit=9, topics=[], owner=None)
+        assert {each.record.stream for each in feed} == {"mine"}
+        assert reader.job_ids(NAMESPACE, after="", limit=9) == ["mine"]
+
+
+# Nothing there --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cursor_of_an_empty_store_misses_nothing(storage: Storage) -> None:
+    with storage.reading() as reader:
+        found, upto = reader.feed(NAMESPACE, after=0, limit=9, topics=[], owner=None)
+    assert (found, upto) == ([], 0)
+
+    written(storage, created("j"))
+
+    with storage.reading() as reader:
+        assert [each.position for each in reader.feed(NAMESPACE, after=upto, limit=9, topics=[], owner=None)[0]] == [1]
+
+
+def test_a_job_without_an_attempt_has_no_lease_and_no_epoch(storage: Storage) -> None:
+    written(storage, created("j"))
+
+    assert (loaded(storage).lease, loaded(storage).epoch) == (None, 0)
+    assert claim(storage).lease == LeaseRow(1, NOON + LEASE)
+    assert loaded(storage).epoch == 1
+
+
+def test_a_file_of_somebody_else_has_no_schema(tmp_path: Path, clock: ManualClock) -> None:
+    """Neither other tables nor an index of that name are taken for the record of our steps."""
+    path = tmp_path / "theirs.db"
+    with sqlite3.connect(path) as theirs:
+        theirs.execute("CREATE TABLE other (x)")
+        theirs.execute("CREATE INDEX schema_version ON other (x)")
+    theirs.close()
+    storage = SQLiteStorage(path, clock=clock)
+
+    assert storage.schema_version() == 0
+    storage.close()
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_is_written_again_is_written_whole(storage: Storage, clock: ManualClock) -> None:
+    """Every column of a lease, a status and a group follows its last writing."""
+    written(storage, created("j"))
+    claim(storage, group="other", epoch=1)
+    clock.advance(LEASE)
+    advance_epoch(storage)
+    row = loaded(storage)
+    later = claimed(row, at=NOON + LEASE, group="g", epoch=2)
+    assert written(storage, later) == [None]
+
+    after = loaded(storage)
+
+    assert (after.lease, after.epoch) == (LeaseRow(2, NOON + 2 * LEASE), 2)
+    assert after.head == later.head
+    assert dead(storage) == []
+    advance_epoch(storage)
+    assert dead(storage) == ["j"]
+
+
+def test_two_sources_of_one_receipt_leave_one_body(storage: Storage) -> None:
+    """Inherited receipts of the same large value share their bytes."""
+    kept = keep("receipt", "r" * 5_000)
+    assert kept.aside is not None
+    written(storage, created("source"))
+    row = claim(storage, "source")
+    for unit in ("u1", "u2"):
+        row = loaded(storage, "source")
+        fact = UnitRecorded(at=NOON, generation=1, unit=unit, receipt=kept.body, expires_at=NOON + LEASE)
+        append = following(
+            row,
+            fact,
+            lease=row.lease,
+            unit=UnitRow(unit, kept.body, 1, row.job.sequence + 1),
+            bodies=(StoredBody(kept.body.digest, kept.aside, is_checkpoint=False),),
+        )
+        assert written(storage, append) == [None]
+
+    heir = replace(created("heir"), inherit=Inherit("source", 9))
+    assert written(storage, heir) == [None]
+
+    with storage.reading() as reader:
+        assert [unit.unit for unit in reader.units("heir", after=None, limit=9)] == ["u1", "u2"]
+        assert reader.body("heir", kept.body.digest) == kept.aside
