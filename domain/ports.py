@@ -197,6 +197,10 @@ class Reader(Protocol):
         """Status and lease rows by job id; unknown ids are missing. A session locks these jobs first, in id order."""
         ...
 
+    def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
+        """Whether what the store finds this job by (owner, state, queue, …) is what follows from this state."""
+        ...
+
     def records(self, stream: str, *, after: int = 0, upto: int | None = None, limit: int) -> list[StoredRecord]:
         """A stream's records with ``after < sequence <= upto``, in order, at most ``limit``."""
         ...

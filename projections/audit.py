@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jobledger.domain import events
+from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import read
-from jobledger.domain.job import Job, State
 from jobledger.domain.replaying import PAGE, advance
-from jobledger.domain.values import is_body
+from jobledger.domain.values import encode_json, is_body
+from jobledger.projections.rules import RULES, Problem, Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
+    from collections.abc import Iterator
 
     from jobledger.domain.history import RecordedEvent, StoredRecord
+    from jobledger.domain.job import Job
     from jobledger.domain.ports import Loaded, Reader
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One rule that a history breaks, at which sequence (0: in the rows beside it)."""
-
-    sequence: int
-    rule: str
-    text: str
+    from jobledger.domain.values import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +36,16 @@ class Verification:
         return not self.problems
 
 
-PROBLEMS_MAX: Final = 100
-
-
-@dataclass(slots=True)
-class _Walk:
-    """What a verification has seen so far."""
-
-    job: Job | None = None
-    head: str = ""
-    count: int = 0
-    units: set[str] = field(default_factory=set[str])
-    expiry: datetime | None = None
-    problems: list[Problem] = field(default_factory=list[Problem])
-
-    def report(self, sequence: int, rule: str, text: str) -> None:
-        if len(self.problems) < PROBLEMS_MAX:
-            self.problems.append(Problem(sequence, rule, text))
-
-
-def verify(reader: Reader, job_id: str, loaded: Loaded | None) -> Verification:
-    """Walk one job's history from its first event to its head.
+def verify(reader: Reader, job_id: str) -> Verification:
+    """Walk one job's history from its first event to its head, then compare the rows beside it.
 
     It answers, it does not raise: what cannot be read is a problem of the history.
     """
-    walk = _Walk()
+    walk, loaded = Walk(), None
+    try:
+        loaded = reader.load([job_id]).get(job_id)
+    except HistoryCorruptError as corrupt:
+        walk.report(0, "status_row", corrupt.problem)
     try:
         for stored in _stored(reader, job_id):
             _check(reader, walk, stored)
@@ -75,10 +53,13 @@ def verify(reader: Reader, job_id: str, loaded: Loaded | None) -> Verification:
         walk.report(corrupt.sequence, "readable", corrupt.problem)
     if not walk.count and not walk.problems:
         walk.report(0, "created", "the job has no events")
-    if loaded is None:
+    if loaded is None and not walk.problems:
         walk.report(0, "status_row", "the job has no status row")
-    elif not any(problem.rule == "readable" for problem in walk.problems):
-        _check_rows(reader, walk, loaded)
+    elif loaded is not None and not any(problem.rule == "readable" for problem in walk.problems):
+        try:
+            _check_rows(reader, walk, loaded)
+        except HistoryCorruptError as corrupt:
+            walk.report(corrupt.sequence, "readable", corrupt.problem)
     return Verification(job_id, walk.count, tuple(walk.problems))
 
 
@@ -89,7 +70,7 @@ def _stored(reader: Reader, job_id: str) -> Iterator[StoredRecord]:
         after = page[-1].sequence
 
 
-def _check(reader: Reader, walk: _Walk, stored: StoredRecord) -> None:
+def _check(reader: Reader, walk: Walk, stored: StoredRecord) -> None:
     """Check one record against everything before it, then fold it."""
     if stored.sequence != walk.count + 1:
         walk.report(stored.sequence, "contiguous", f"the event follows sequence {walk.count}")
@@ -103,14 +84,18 @@ def _check(reader: Reader, walk: _Walk, stored: StoredRecord) -> None:
         if text := broken(walk, before, recorded, after):
             walk.report(stored.sequence, rule, text)
     if isinstance(recorded.event, events.UnitRecorded):
-        walk.units.add(recorded.event.unit)
+        walk.units[recorded.event.unit] = recorded.event.receipt
+    for effect in getattr(recorded.event, "effects", ()):
+        walk.effects[effect.resource] = effect
+    if after.sequence % after.policy.window_step == 0 and reader.snapshot(after.id, after.sequence) != after:
+        walk.report(stored.sequence, "snapshot", "the state that is kept for windows is not the fold of the events")
     if getattr(recorded.event, "expires_at", None) and not isinstance(recorded.event, events.Interrupted):
         walk.expiry = recorded.event.expires_at  # type: ignore[attr-defined]  # just looked at
     _check_bodies(reader, walk, recorded)
     walk.job, walk.head, walk.count = after, stored.digest, stored.sequence
 
 
-def _check_bodies(reader: Reader, walk: _Walk, recorded: RecordedEvent) -> None:
+def _check_bodies(reader: Reader, walk: Walk, recorded: RecordedEvent) -> None:
     """Bytes kept aside must be those of their digest; checkpoints may be dropped, nothing else."""
     for name in ("payload", "result", "receipt", "state", "checkpoint", "boundary"):
         body = getattr(recorded.event, name, None)
@@ -123,103 +108,10 @@ def _check_bodies(reader: Reader, walk: _Walk, recorded: RecordedEvent) -> None:
             walk.report(recorded.sequence, "body", f"the bytes of its {name} are not those that were recorded")
 
 
-# Rules of one step: each answers what is wrong, or nothing -----------------------------------------------------------
-
-
-def _created_once(walk: _Walk, before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    is_created = isinstance(recorded.event, events.Created)
-    if is_created and recorded.event.job_id != recorded.stream:  # type: ignore[attr-defined]  # a Created
-        return "it was created under another id"
-    return None if is_created == (before is None and not walk.count) else "a job is created once, by its first event"
-
-
-def _time_grows(_walk: _Walk, before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    if before is not None and recorded.at < before.updated_at:
-        return f"its time {recorded.at.isoformat()} lies before that of the event before it"
-    return None
-
-
-def _ends_once(_walk: _Walk, before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    if before is None or not before.is_terminal or isinstance(recorded.event, events.Archived | events.Erased):
-        return None
-    return f"the job had ended as {before.state}"
-
-
-def _generations_count(_walk: _Walk, before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    if before is None or not isinstance(recorded.event, events.Claimed):
-        return None
-    if before.attempt is not None:
-        return f"generation {before.generation} was still open"
-    if recorded.event.generation != before.generation + 1:
-        return f"generation {recorded.event.generation} follows {before.generation}"
-    return None
-
-
-def _only_the_open_one_writes(_walk: _Walk, before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    if before is None or isinstance(recorded.event, events.Claimed) or recorded.generation is None:
-        return None
-    if before.attempt is None or recorded.generation != before.generation:
-        return f"generation {recorded.generation} writes while {before.generation or 'none'} is the current one"
-    return None
-
-
-def _live_leases_are_kept(walk: _Walk, _before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    event = recorded.event
-    if not isinstance(event, events.Interrupted) or event.cause != "lease_expired":
-        return None
-    if event.at < event.expires_at:
-        return f"the lease that was interrupted lived until {event.expires_at.isoformat()}"
-    if walk.expiry is not None and event.expires_at < walk.expiry:
-        return f"it saw an expiry before the recorded one, {walk.expiry.isoformat()}"
-    return None
-
-
-def _expiries_grow(walk: _Walk, _before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    event, expiry = recorded.event, getattr(recorded.event, "expires_at", None)
-    if expiry is None or isinstance(event, events.Interrupted):
-        return None
-    if expiry <= event.at:
-        return "it grants a lease that has ended already"
-    if walk.expiry is not None and not isinstance(event, events.Claimed) and expiry < walk.expiry:
-        return "it shortens a lease"
-    return None
-
-
-def _units_are_unique(walk: _Walk, _before: Job | None, recorded: RecordedEvent, _: Job) -> str | None:
-    if isinstance(recorded.event, events.UnitRecorded) and recorded.event.unit in walk.units:
-        return f"unit {recorded.event.unit!r} was recorded before"
-    return None
-
-
-def _states_are_honest(_walk: _Walk, before: Job | None, recorded: RecordedEvent, after: Job) -> str | None:
-    if after.hold and not after.is_terminal and after.state not in (State.RUNNING, State.PAUSED):
-        return "held, but neither running nor paused"
-    between = isinstance(recorded.event, events.Interrupted) and before is not None and before.cancel is not None
-    if after.cancel and after.state is not State.RUNNING and not between:
-        return "a cancel request is pending, but nothing runs"
-    if (after.attempt is not None) != (after.state is State.RUNNING):
-        return "an attempt is open exactly while the job runs"
-    return None
-
-
-RULES: Final[dict[str, Callable[[_Walk, Job | None, RecordedEvent, Job], str | None]]] = {
-    "created": _created_once,
-    "time": _time_grows,
-    "terminal": _ends_once,
-    "generation": _generations_count,
-    "fence": _only_the_open_one_writes,
-    "live_lease": _live_leases_are_kept,
-    "expiry": _expiries_grow,
-    "unit": _units_are_unique,
-    "state": _states_are_honest,
-}
-"""Every rule that one event can break, by the name under which a problem is reported."""
-
-
 # Rows beside the history ---------------------------------------------------------------------------------------------
 
 
-def _check_rows(reader: Reader, walk: _Walk, loaded: Loaded) -> None:
+def _check_rows(reader: Reader, walk: Walk, loaded: Loaded) -> None:
     job, row = walk.job, loaded.job
     if row != job:
         text = f"it stands at sequence {row.sequence}, the events fold to {job.sequence if job else 0}"
@@ -230,18 +122,38 @@ def _check_rows(reader: Reader, walk: _Walk, loaded: Loaded) -> None:
         walk.report(0, "lease_row", "the lease row stands exactly while an attempt is open")
     if loaded.lease is not None and job is not None and loaded.lease.generation != job.generation:
         walk.report(0, "lease_row", "the lease row is of another generation")
-    _check_units(reader, walk, job)
-    kept = job and reader.snapshot(job.id, job.sequence)
-    if kept and job and kept.sequence == job.sequence and kept != job:
-        walk.report(kept.sequence, "snapshot", "the kept state is not the fold of the events")
+    if job is not None and not reader.is_found_by(job, claimable(job), walk.head):
+        walk.report(0, "columns", "what the store finds the job by does not follow from its state")
+    if loaded.lease is not None and walk.expiry is not None and loaded.lease.expires_at < walk.expiry:
+        walk.report(0, "lease_row", f"the lease row ends before the expiry on record, {walk.expiry.isoformat()}")
+    if job is not None:
+        _check_units(reader, walk, job)
+        _check_resources(reader, walk, job)
 
 
-def _check_units(reader: Reader, walk: _Walk, job: Job | None) -> None:
-    if job is None:
-        return
-    after, seen, missing = None, 0, set(walk.units)
+def _check_units(reader: Reader, walk: Walk, job: Job) -> None:
+    """Every unit of the events has its receipt, byte for byte; a derived job has those of its origin besides."""
+    after, seen, missing = None, 0, dict(walk.units)
     while page := reader.units(job.id, after=after, limit=PAGE):
         after, seen = page[-1].unit, seen + len(page)
-        missing.difference_update(row.unit for row in page)
+        for row in page:
+            recorded = missing.pop(row.unit, None)
+            if recorded is not None and not recorded.is_same(row.receipt):
+                walk.report(0, "unit_rows", f"the receipt of unit {row.unit!r} is not the one that was recorded")
     if missing or seen != job.units:
         walk.report(0, "unit_rows", f"{seen} unit receipts stand, the events tell of {job.units}")
+
+
+def _check_resources(reader: Reader, walk: Walk, job: Job) -> None:
+    """Each resource stands at the version that this job gave it, with its value, or was written by others since."""
+    for name, effect in walk.effects.items():
+        row = reader.resource(job.namespace, job.owner, name)
+        if row is None or row.version < effect.version:
+            stands = f"at version {row.version}" if row else "nowhere"
+            walk.report(0, "resource", f"resource {name!r} stands {stands}, an effect made it {effect.version}")
+        elif row.version == effect.version and not _is_value(effect.value, row.value):
+            walk.report(0, "resource", f"resource {name!r} does not have the value of the effect that wrote it")
+
+
+def _is_value(body: Body, encoded: bytes) -> bool:
+    return is_body(body.digest, encoded) if body.digest else encode_json(body.value) == encoded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -20,11 +21,11 @@ from jobledger.domain.answers import (
 )
 from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_instant, require_integer, require_text
 from jobledger.domain.decisions.claiming import claimable
-from jobledger.domain.decisions.creating import job_id_of, require_sequence
+from jobledger.domain.decisions.creating import job_id_of, require_sequence, require_terminal
 from jobledger.domain.errors import (
+    HistoryCorruptError,
     InvalidRequestError,
     JobledgerError,
-    NotTerminalError,
     UnknownJobError,
     UnknownSequenceError,
 )
@@ -43,7 +44,8 @@ from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_o
 if TYPE_CHECKING:
     from jobledger.domain.store import Setting
 
-SOMEBODY: Final = "somebody"
+ANYBODY: Final = ""
+"""An operator whom nobody can be: what is told is told to whoever asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +185,9 @@ class JobReads:
             standing = stand(loaded, reader.now())
         available: list[str] = []
         unavailable: dict[str, Refusal] = {}
-        for name, attempt in CONTROLS.items():
+        for name, trial in TRIALS.items():
             try:
-                attempt(standing)
+                trial(standing)
             except JobledgerError as refusal:
                 unavailable[name] = Refusal(refusal.code, str(refusal))
             else:
@@ -275,8 +277,8 @@ class JobReads:
             UnknownJobError: there is no such job in this namespace.
         """
         with self._setting.storage.reading() as reader:
-            loaded = self._loaded(reader, job_id)
-            return audit.verify(reader, job_id, loaded)
+            self._require_known(reader, require_text("job_id", job_id))
+            return audit.verify(reader, job_id)
 
     def verify_all(self) -> Iterator[Verification]:
         """Verify every job of the namespace, in the order of their ids."""
@@ -296,10 +298,9 @@ class JobReads:
         mended: list[str] = []
         for job_id in self._all_ids():
             with self._setting.storage.writing(self._setting.patience) as session:
-                loaded = self._loaded(session, job_id)
                 job, head, snapshots = _refolded(session, job_id)
                 walked, events = walked + 1, events + job.sequence
-                if (job, head) != (loaded.job, loaded.head):
+                if not _is_rebuilt(session, job, head):
                     mended.append(job_id)
                     session.rewrite(job, claimable(job), head, snapshots)
         return RebuildReport(projection, walked, events, tuple(mended))
@@ -313,6 +314,21 @@ class JobReads:
                 return
             yield from page
             after = page[-1]
+
+    def _require_known(self, reader: Reader, job_id: str) -> None:
+        """Require a job of this namespace; one whose rows cannot be read counts, its history says whose it is.
+
+        Raises:
+            UnknownJobError: neither a row nor an event of it is in this namespace.
+        """
+        with suppress(HistoryCorruptError):
+            loaded = reader.load([job_id]).get(job_id)
+            namespace = loaded.job.namespace if loaded else None
+            if loaded is None:
+                first = [read(stored).event for stored in reader.records(job_id, limit=1)]
+                namespace = getattr(first[0], "namespace", None) if first else None
+            if namespace != self._setting.namespace:
+                raise UnknownJobError(job_id)
 
     def _loaded(self, reader: Reader, job_id: str) -> Loaded:
         loaded = reader.load([require_text("job_id", job_id)]).get(job_id)
@@ -369,6 +385,16 @@ def _entry(found: Positioned) -> FeedEntry:
     )
 
 
+def _is_rebuilt(reader: Reader, job: Job, head: str) -> bool:
+    """Whether the rows say what the events fold to."""
+    try:
+        loaded = reader.load([job.id]).get(job.id)
+    except HistoryCorruptError:
+        return False
+    is_folded = loaded is not None and (loaded.job, loaded.head) == (job, head)
+    return is_folded and reader.is_found_by(job, claimable(job), head)
+
+
 def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
     job, head = None, ""
     snapshots: list[Job] = []
@@ -384,18 +410,13 @@ def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
 # What an operator may try, by name: each raises the refusal that the command itself would raise ----------------------
 
 
-def _rerun(standing: Standing) -> None:
-    if not standing.job.is_terminal:
-        raise NotTerminalError(standing.job.id, standing.job.state.value)
-
-
-CONTROLS: Final[dict[str, Callable[[Standing], object]]] = {
-    "hold": lambda standing: decisions.hold(standing, by=SOMEBODY, reason=SOMEBODY),
-    "release_hold": lambda standing: decisions.release_hold(standing, by=SOMEBODY, reason=SOMEBODY),
-    "resume": lambda standing: decisions.resume(standing, by=SOMEBODY, reason=SOMEBODY),
-    "request_cancel": lambda standing: decisions.request_cancel(standing, by=SOMEBODY, reason=SOMEBODY),
-    "retry": lambda standing: decisions.retry(standing, by=SOMEBODY, reason=SOMEBODY),
+TRIALS: Final[dict[str, Callable[[Standing], object]]] = {
+    "hold": lambda standing: decisions.hold(standing, by=ANYBODY, reason=ANYBODY),
+    "release_hold": lambda standing: decisions.release_hold(standing, by=ANYBODY, reason=ANYBODY),
+    "resume": lambda standing: decisions.resume(standing, by=ANYBODY, reason=ANYBODY),
+    "request_cancel": lambda standing: decisions.request_cancel(standing, by=ANYBODY, reason=ANYBODY),
+    "retry": lambda standing: decisions.retry(standing, by=ANYBODY, reason=ANYBODY),
     "recover": decisions.recover,
-    "rerun": _rerun,
+    "rerun": lambda standing: require_terminal(standing.job),
     "fork": lambda standing: standing,
 }

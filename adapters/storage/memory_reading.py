@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobledger.adapters.storage.memory_recorders import MemoryLedgerRecorder
+    from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.ports import Clock
 
@@ -85,6 +86,11 @@ class MemoryReader:
 
     def _record_at(self, position: int) -> StoredRecord:
         return self._recorder.record_at(position)
+
+    def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
+        """Whether the row that the store finds a job by is that of this state."""
+        row = self._view.get(STATUS, job.id)
+        return row is not None and (row.job, row.claimable, row.head) == (job, claimable, head)
 
     def snapshot(self, job_id: str, upto: int) -> Job | None:
         """The newest kept state of a job at or before a sequence."""

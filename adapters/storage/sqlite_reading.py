@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.rows import as_bytes, decode_body, decode_job, group_row, lease_row, resource_row
 from jobledger.adapters.storage.sqlite_errors import unavailable
+from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.ports import GroupRow, Loaded, ResourceRow, UnitRow
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.errors import StoreUnavailableError
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Clock
@@ -89,6 +91,15 @@ class SQLiteJobReader(SQLiteRows):
         """Status and lease rows by job id; unknown ids are missing."""
         rows = self._all(self.LOAD, job_ids=json.dumps(list(job_ids)))
         return {row["job_id"]: loaded(row) for row in rows}
+
+    # By UNIQUE (job_id).
+    COLUMNS: Final[LiteralString] = "SELECT * FROM job_status WHERE job_id = :job_id"
+
+    def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
+        """Whether the columns that the store finds a job by are those of this state."""
+        row = self._one(self.COLUMNS, job_id=job.id)
+        wanted = status_row(job, claimable, head)
+        return row is not None and all(row[column] == value for column, value in wanted.items() if column != "job")
 
     # By UNIQUE (originator_id, originator_version).
     RECORDS: Final[LiteralString] = """
@@ -203,13 +214,13 @@ def loaded(row: sqlite3.Row) -> Loaded:
     if row["generation"] is not None:
         lease = lease_row(row["job_id"], row["generation"], row["expires_at_us"], row["step"])
     job = decode_job(row["job_id"], row["sequence"], as_bytes(row["job"]))
-    return Loaded(job=job, head=row["head"], lease=lease, epoch=row["epoch"], position=row["position"])
+    return Loaded(job=job, head=str(row["head"]), lease=lease, epoch=row["epoch"], position=row["position"])
 
 
 def stored(row: sqlite3.Row) -> StoredRecord:
     """A record from its row in the log; bytes that somebody turned into text are taken as they stand in the file."""
     encoded = as_bytes(row["state"])
-    return StoredRecord(row["originator_id"], row["originator_version"], row["topic"], encoded, row["command_id"])
+    return StoredRecord(row["originator_id"], row["originator_version"], str(row["topic"]), encoded, row["command_id"])
 
 
 def _unit(job_id: str, row: Any) -> UnitRow:

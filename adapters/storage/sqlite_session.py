@@ -12,6 +12,7 @@ from eventsourcing.sqlite import SQLiteCursor
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.rows import encode_body, encode_job, from_us, to_us
 from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
+from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_LEASE,
     DELETE_SNAPSHOTS,
@@ -30,6 +31,7 @@ from jobledger.adapters.storage.sqlite_writes import (
     PUT_LEASE,
     PUT_RESOURCE,
     PUT_SNAPSHOT,
+    REWRITE_STATUS,
     STANDING,
 )
 from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
@@ -262,7 +264,7 @@ class SQLiteSession(SQLiteFinder):
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
         """Replace a job's status row and kept states by rebuilt ones."""
         with self._savepoint():
-            self._raw.execute(MOVE_STATUS, status_row(job, claimable, head))
+            self._raw.execute(REWRITE_STATUS, status_row(job, claimable, head))
             self._raw.execute(DELETE_SNAPSHOTS, {"job_id": job.id})
             for snapshot in snapshots:
                 self._put_snapshot(snapshot)
@@ -273,25 +275,3 @@ def ended_by_caller() -> InvalidRequestError:
     return InvalidRequestError(
         "connection", "its statements may not begin, commit or roll back: jobledger does; everything was rolled back"
     )
-
-
-def status_row(job: Job, claimable: Claimable, head: str) -> dict[str, object]:
-    """The columns of a status row, all but its position."""
-    return {
-        "job_id": job.id,
-        "namespace": job.namespace,
-        "owner": job.owner,
-        "key": job.key,
-        "kind": job.kind,
-        "queue": job.queue,
-        "priority": job.priority,
-        "state": job.state.value,
-        "claimable": claimable.value,
-        "ready_at_us": to_us(job.ready_at),
-        "is_held": int(job.hold is not None),
-        "sequence": job.sequence,
-        "head": head,
-        "created_at_us": to_us(job.created_at),
-        "updated_at_us": to_us(job.updated_at),
-        "job": encode_job(job),
-    }

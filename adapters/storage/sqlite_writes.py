@@ -31,6 +31,15 @@ MOVE_STATUS: Final[LiteralString] = """
     WHERE job_id = :job_id
 """
 
+# Everything that follows from the state; its position is that of its first record, and stays.
+REWRITE_STATUS: Final[LiteralString] = """
+    UPDATE job_status SET
+        namespace = :namespace, owner = :owner, key = :key, kind = :kind, queue = :queue, priority = :priority,
+        state = :state, claimable = :claimable, ready_at_us = :ready_at_us, is_held = :is_held, sequence = :sequence,
+        head = :head, created_at_us = :created_at_us, updated_at_us = :updated_at_us, job = :job
+    WHERE job_id = :job_id
+"""
+
 # What an attempt reports while it runs touches no index: SQLite rewrites the entries of every column that is set.
 GROW_STATUS: Final[LiteralString] = """
     UPDATE job_status SET sequence = :sequence, head = :head, updated_at_us = :updated_at_us, job = :job

@@ -30,6 +30,13 @@ class Tamper(Enum):
     STATUS = ("status_row", ["UPDATE job_status SET job = replace(job, 'half', 'none') WHERE job_id = '{job}'"])
     HEAD = ("head", ["UPDATE job_status SET head = 'feed' WHERE job_id = '{job}'"])
     UNIT = ("unit_rows", ["DELETE FROM job_unit WHERE job_id = '{job}'"])
+    RECEIPT = ("unit_rows", ["UPDATE job_unit SET receipt = '{{\"size\":1,\"value\":9}}' WHERE job_id = '{job}'"])
+    RESOURCE = ("resource", ["UPDATE resource SET value = x'39' WHERE job_id = '{job}'"])
+    VERSION = ("resource", ["UPDATE resource SET version = 0 WHERE job_id = '{job}'"])
+    OWNER = ("columns", ["UPDATE job_status SET owner = 'spy' WHERE job_id = '{job}'"])
+    PRIORITY = ("columns", ["UPDATE job_status SET priority = 9 WHERE job_id = '{job}'"])
+    UNREADABLE = ("status_row", ["UPDATE job_status SET job = '[]' WHERE job_id = '{job}'"])
+    ROWLESS = ("status_row", ["DELETE FROM job_status WHERE job_id = '{job}'"])
     BODY = ("body", ["UPDATE job_body SET bytes = x'22' WHERE job_id = '{job}'"])
 
     def __init__(self, rule: str, statements: list[str]) -> None:
