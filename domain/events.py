@@ -143,6 +143,7 @@ class Interrupted(Event):
     generation: int
     expires_at: datetime
     cause: Literal["lease_expired", "epoch_advanced"]
+    by: str = "engine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,8 @@ def _check_rows(reader: Reader, walk: Walk, loaded: Loaded) -> None:
     if loaded.lease is not None and walk.expiry is not None and loaded.lease.expires_at < walk.expiry:
         walk.report(0, "lease_row", f"the lease row ends before the expiry on record, {walk.expiry.isoformat()}")
     if job is not None:
+        if job.checkpoint and job.checkpoint.digest and reader.body(job.id, job.checkpoint.digest) is None:
+            walk.report(job.checkpoint_sequence or 0, "body", "the bytes of its current checkpoint are missing")
         _check_units(reader, walk, job)
         _check_resources(reader, walk, job)
 

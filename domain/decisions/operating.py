@@ -84,7 +84,7 @@ def resume(standing: Standing, *, by: str, reason: str, expected_sequence: int |
     return [HoldReleased(at=standing.now, by=by, reason=reason), resumed]
 
 
-def recover(standing: Standing) -> list[JobEvent]:
+def recover(standing: Standing, *, by: str = ENGINE) -> list[JobEvent]:
     """Park an attempt whose lease is not live; never complete it.
 
     With a cancel request it is cancelled instead. When its budget is used up the engine holds it, unless an operator
@@ -99,7 +99,7 @@ def recover(standing: Standing) -> list[JobEvent]:
     if job.state is not State.RUNNING:
         raise NothingToRecoverError(job.id, job.state.value)
     require_dead_lease(standing)
-    events: list[JobEvent] = [interrupted(standing)]
+    events: list[JobEvent] = [interrupted(standing, by=by)]
     if job.cancel is not None:
         return [*events, cancelled(job, standing, by=job.cancel.by, reason=job.cancel.reason)]
     if is_budget_used(standing) and job.hold is None:
@@ -185,10 +185,15 @@ def require_dead_lease(standing: Standing) -> None:
         raise LeaseLiveError(job.id, job.attempt.worker, standing.lease.expires_at)
 
 
-def interrupted(standing: Standing) -> Interrupted:
+def interrupted(standing: Standing, *, by: str = ENGINE) -> Interrupted:
     """The end of the open attempt, whose lease is not live; records the last expiry that was seen."""
-    seen = standing.lease.expires_at if standing.lease else standing.now
-    return Interrupted(at=standing.now, generation=standing.job.generation, expires_at=seen, cause=end_cause(standing))
+    return Interrupted(
+        at=standing.now,
+        generation=standing.job.generation,
+        expires_at=standing.lease.expires_at if standing.lease else standing.now,
+        cause=end_cause(standing),
+        by=by,
+    )
 
 
 def end_cause(standing: Standing) -> Cause:

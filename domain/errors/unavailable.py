@@ -49,12 +49,11 @@ class OutcomeUnknownError(UnavailableError):
 
     code = "outcome_unknown"
     reason: str
+    command_id: str | None = None
 
     def __str__(self) -> str:
-        return (
-            f"it is unknown whether the command was committed ({self.reason}); "
-            "repeat it with the same command id: that is safe"
-        )
+        which = "the same command id" if self.command_id is None else f"command_id={self.command_id!r}"
+        return f"it is unknown whether the command was committed ({self.reason}); repeat it with {which}: that is safe"
 
 
 @dataclass(eq=False, repr=False)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
+    from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
     from jobledger.domain.ports import Session
     from jobledger.domain.values import Body
@@ -164,6 +165,7 @@ class ClaimCommands(Commands):
         digest = token_digest(secret)
 
         def decide(session: Session, standing: Standing) -> Decision:
+            _require_bodies(session, standing.job)
             current = session.group(self._setting.namespace, terms.group).epoch
             facts = decisions.claim(
                 standing,
@@ -187,6 +189,17 @@ class ClaimCommands(Commands):
             decide=decide,
             answer=lambda told: _lease(told, secret),
         )
+
+
+def _require_bodies(session: Session, job: Job) -> None:
+    """Require what the attempt would start from: a job whose input or state is gone is stopped, not run without it.
+
+    Raises:
+        HistoryCorruptError: the bytes of its payload or of its current checkpoint are missing.
+    """
+    for what, body, sequence in (("payload", job.payload, 1), ("checkpoint", job.checkpoint, job.checkpoint_sequence)):
+        if body is not None and body.digest and session.body(job.id, body.digest) is None:
+            raise HistoryCorruptError(job.id, sequence or 1, f"the bytes of its {what} are missing")
 
 
 def _lease(told: Told, secret: str) -> Lease:

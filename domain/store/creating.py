@@ -138,6 +138,9 @@ class CreateCommands(Commands):
         if request.key is not None:
             require_text("owner", owner)
             return job_id_of(namespace, owner, require_text("key", request.key))
+        if request.submission is not None:
+            submission = require_text("submission", request.submission)
+            return derived_id("submission", namespace, require_text("owner", owner), submission)
         if given is not None:
             return derived_id("command", namespace, require_text("owner", owner), given)
         return self._setting.entropy.new_id()

@@ -140,10 +140,12 @@ def execute(storage: Storage, commands: Sequence[Command[Answer]], call: Call) -
         except OutcomeUnknownError as unknown:
             call.has_lost_a_reply = True
             unknowns += 1
-            settled = dict.fromkeys(waiting, unknown) if unknowns > UNKNOWN_MAX else {}
+            settled = _unknown(commands, waiting, unknown.reason) if unknowns > UNKNOWN_MAX else {}
         except StoreUnavailableError as unavailable:
-            error = OutcomeUnknownError(unavailable.reason) if call.has_lost_a_reply else unavailable
-            settled = dict.fromkeys(waiting, error)
+            if call.has_lost_a_reply:
+                settled = _unknown(commands, waiting, unavailable.reason)
+            else:
+                settled = dict.fromkeys(waiting, unavailable)
         else:
             conflicts += not settled
         if conflicts > CONFLICTS_MAX:
@@ -159,6 +161,11 @@ def execute_one(storage: Storage, command: Command[Answer], call: Call) -> Answe
     if isinstance(answer, JobledgerError):
         raise answer
     return answer
+
+
+def _unknown(commands: Sequence[Command[Any]], waiting: list[int], reason: str) -> dict[int, Any]:
+    """Nobody can say what became of these; each names the id under which it may be repeated."""
+    return {index: OutcomeUnknownError(reason, commands[index].cause.id) for index in waiting}
 
 
 def _first_of_each_job(commands: Sequence[Command[Any]], waiting: list[int]) -> list[int]:

@@ -157,7 +157,7 @@ class OperatorCommands(Commands):
             "recover",
             [by],
             command_id=command_id,
-            decide=lambda _, standing: Decision(facts=decisions.recover(standing)),
+            decide=lambda _, standing: Decision(facts=decisions.recover(standing, by=by)),
             answer=control_receipt,
         )
 

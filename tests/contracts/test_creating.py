@@ -180,3 +180,12 @@ def test_bad_requests_are_refused_by_name(store: JobStore) -> None:
     refuses("invalid_request", JobRequest, owner="a", kind="b", unknown=1)
     refuses("invalid_request", JobRequest, owner=1, kind="b")
     assert sum(store.counts().values()) == 0
+
+
+def test_a_submission_without_a_key_may_be_repeated(store: JobStore) -> None:
+    """The submission id alone finds the job again; with another payload it has changed."""
+    job_id = created(store, None, submission="s-1", payload=1)
+
+    assert created(store, None, submission="s-1", payload=1) == job_id
+    refuses("payload_changed", created, store, None, submission="s-1", payload=2)
+    assert store.counts()[State.QUEUED] == 1

@@ -305,3 +305,15 @@ def test_a_batch_of_completions_answers_each_for_itself(store: JobStore) -> None
     codes = [getattr(answer, "code", "") for answer in answers]
     assert codes == ["", "already_terminal", "effect_conflict", "unstorable_value", "already_terminal"]
     assert store.complete(leases[2].fence, result="c").state is State.COMPLETE
+
+
+def test_who_recovered_a_job_is_on_record(store: JobStore, clock: ManualClock) -> None:
+    """The engine's sweep and an operator's recovery are told apart."""
+    swept, asked = running(store, "swept"), running(store, "asked")
+    clock.advance(LEASE)
+
+    store.recover(asked.job_id, by="ann")
+    store.recover_expired()
+
+    assert list(store.history(asked.job_id))[-1].data["by"] == "ann"
+    assert list(store.history(swept.job_id))[-1].data["by"] == "engine"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +16,23 @@ from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
-from jobledger.domain.events import EpochAdvanced, HoldPlaced, HoldReleased, UnitRecorded
+from jobledger.adapters.storage.sqlite_session import status_row
+from jobledger.domain.decisions.claiming import claimable
+from jobledger.domain.errors import HistoryCorruptError
+from jobledger.domain.events import EpochAdvanced, HoldPlaced, HoldReleased, Paused, ProgressReported, UnitRecorded
 from jobledger.domain.history import Cause, record
 from jobledger.domain.lease import LeaseRow
-from jobledger.domain.ports import GroupRow, Inherit, JobFilter, Storage, StoredBody, UnitRow
+from jobledger.domain.ports import (
+    Append,
+    GroupRow,
+    Inherit,
+    JobFilter,
+    Loaded,
+    ResourceWrite,
+    Storage,
+    StoredBody,
+    UnitRow,
+)
 from jobledger.domain.values import keep
 from tests.storage.given import (
     LEASE,
@@ -164,10 +178,11 @@ def advance_elsewhere(storage: Storage, group: str) -> None:
 
 
 def test_a_group_of_another_namespace_fences_nobody_off(storage: Storage) -> None:
-    """Its epoch is not this one's: the lease stays live, and nobody may take it over."""
+    """Nor does another group of this one: the lease stays live, and nobody may take it over."""
     written(storage, created("j"))
     claim(storage)
     advance_elsewhere(storage, "g")
+    advance_epoch(storage, "another")
 
     assert loaded(storage).epoch == 1
     assert dead(storage) == candidates(storage) == []
@@ -199,6 +214,40 @@ def test_each_namespace_finds_its_own_jobs(storage: Storage, clock: ManualClock)
         feed, _ = reader.feed(NAMESPACE, after=0, limit=9, topics=[], owner=None)
         assert {each.record.stream for each in feed} == {"mine"}
         assert reader.job_ids(NAMESPACE, after="", limit=9) == ["mine"]
+
+
+def test_what_has_the_same_name_elsewhere_is_something_else(storage: Storage) -> None:
+    """A unit belongs to its job, and a resource to its namespace and owner."""
+    written(storage, created("j"), created("other"), created("far", namespace="elsewhere"))
+    for job, value in (("other", 2), ("far", 3)):
+        row = claim(storage, job)
+        receipt = keep("receipt", value).body
+        fact = UnitRecorded(at=NOON, generation=1, unit="u", receipt=receipt, expires_at=NOON + LEASE)
+        append = following(
+            row,
+            fact,
+            lease=row.lease,
+            unit=UnitRow("u", receipt, 1, 3),
+            effects=(ResourceWrite("r", 0, b"1", 1), ResourceWrite(job, 0, b"1", 1)),
+        )
+        assert written(storage, append) == [None]
+
+    with storage.reading() as reader:
+        assert reader.unit("j", "u") is None
+        assert [unit.receipt.value for job in ("other", "far") if (unit := reader.unit(job, "u"))] == [2, 3]
+        assert reader.versions(NAMESPACE, "o", ["r", "far", "unknown"]) == {"r": 1}
+        assert reader.versions("elsewhere", "o", ["r", "other"]) == {"r": 1}
+
+
+def test_work_that_was_given_back_is_found_when_its_time_comes(storage: Storage, clock: ManualClock) -> None:
+    written(storage, created("j"))
+    row = claim(storage)
+    later = Paused(at=NOON, generation=1, cause="deferred", ready_at=NOON + 2 * SECOND)
+    written(storage, following(row, later))
+
+    assert candidates(storage) == []
+    clock.advance(2 * SECOND)
+    assert candidates(storage) == ["j"]
 
 
 # Nothing there --------------------------------------------------------------------------------------------------------
@@ -236,6 +285,48 @@ def test_a_file_of_somebody_else_has_no_schema(tmp_path: Path, clock: ManualCloc
     storage.close()
 
 
+def test_a_submission_whose_job_is_gone_is_named(tmp_path: Path, clock: ManualClock) -> None:
+    """Neither is it answered, nor does it count as free."""
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    storage.migrate()
+    written(storage, created("j", submission="s"), created("other"))
+    with storage.reading() as reader:
+        assert reader.submitted(NAMESPACE, "o", "s") == "j"
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs, theirs:
+        theirs.execute("DELETE FROM job_status WHERE job_id = 'j'")
+
+    with storage.reading() as reader, pytest.raises(HistoryCorruptError):
+        reader.submitted(NAMESPACE, "o", "s")
+    storage.close()
+
+
+def test_every_column_of_a_status_row_follows_the_job(tmp_path: Path, clock: ManualClock) -> None:
+    """After a report, which touches no index, as after anything else."""
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    storage.migrate()
+    written(storage, created("j"))
+
+    def columns() -> dict[str, object]:
+        with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs:
+            theirs.row_factory = sqlite3.Row
+            return dict(theirs.execute("SELECT * FROM job_status").fetchone())
+
+    for append in (lambda row: claimed(row, at=NOON + SECOND), _reported, _deferred):
+        assert written(storage, append(loaded(storage))) == [None]
+        row = loaded(storage)
+        assert columns() == status_row(row.job, claimable(row.job), row.head) | {"position": row.position}
+    storage.close()
+
+
+def _reported(row: Loaded) -> Append:
+    fact = ProgressReported(at=NOON + 2 * SECOND, generation=1, done=1, expires_at=NOON + LEASE)
+    return following(row, fact, lease=row.lease)
+
+
+def _deferred(row: Loaded) -> Append:
+    return following(row, Paused(at=NOON + 3 * SECOND, generation=1, cause="deferred", ready_at=NOON + LEASE))
+
+
 # Rows -----------------------------------------------------------------------------------------------------------------
 
 
@@ -258,27 +349,36 @@ def test_a_row_that_is_written_again_is_written_whole(storage: Storage, clock: M
     assert dead(storage) == ["j"]
 
 
-def test_two_sources_of_one_receipt_leave_one_body(storage: Storage) -> None:
-    """Inherited receipts of the same large value share their bytes."""
-    kept = keep("receipt", "r" * 5_000)
+def _proved(storage: Storage, job: str, unit: str, text: str) -> str:
+    """A job's unit with a large receipt; answers the digest of its bytes."""
+    kept = keep("receipt", text * 5_000)
     assert kept.aside is not None
-    written(storage, created("source"))
-    row = claim(storage, "source")
-    for unit in ("u1", "u2"):
-        row = loaded(storage, "source")
-        fact = UnitRecorded(at=NOON, generation=1, unit=unit, receipt=kept.body, expires_at=NOON + LEASE)
-        append = following(
-            row,
-            fact,
-            lease=row.lease,
-            unit=UnitRow(unit, kept.body, 1, row.job.sequence + 1),
-            bodies=(StoredBody(kept.body.digest, kept.aside, is_checkpoint=False),),
-        )
-        assert written(storage, append) == [None]
+    row = loaded(storage, job)
+    fact = UnitRecorded(at=NOON, generation=1, unit=unit, receipt=kept.body, expires_at=NOON + LEASE)
+    append = following(
+        row,
+        fact,
+        lease=row.lease,
+        unit=UnitRow(unit, kept.body, 1, row.job.sequence + 1),
+        bodies=(StoredBody(kept.body.digest, kept.aside, is_checkpoint=False),),
+    )
+    assert written(storage, append) == [None]
+    return kept.body.digest
+
+
+def test_what_is_inherited_is_the_sources_and_once(storage: Storage) -> None:
+    """Receipts of the same large value share their bytes; those of a bystander are not taken along."""
+    written(storage, created("source"), created("bystander"))
+    for job in ("source", "bystander"):
+        claim(storage, job)
+    [shared] = {_proved(storage, "source", unit, "r") for unit in ("u1", "u2")}
+    strange = _proved(storage, "bystander", "u3", "s")
 
     heir = replace(created("heir"), inherit=Inherit("source", 9))
     assert written(storage, heir) == [None]
 
     with storage.reading() as reader:
         assert [unit.unit for unit in reader.units("heir", after=None, limit=9)] == ["u1", "u2"]
-        assert reader.body("heir", kept.body.digest) == kept.aside
+        assert reader.body("heir", shared) == reader.body("source", shared)
+        assert reader.body("heir", shared) is not None
+        assert reader.body("heir", strange) is None

@@ -60,7 +60,7 @@ EVENTS: Final[dict[str, Event]] = {
     "job.progress_reported": events.ProgressReported(
         at=NOON, generation=1, done=4.5, total=10, message="halfway", expires_at=EXPIRY
     ),
-    "job.interrupted": events.Interrupted(at=NOON, generation=1, expires_at=EXPIRY, cause="epoch_advanced"),
+    "job.interrupted": events.Interrupted(at=NOON, generation=1, expires_at=EXPIRY, cause="epoch_advanced", by="ann"),
     "job.attempt_failed": events.AttemptFailed(at=NOON, generation=1, error="OSError: disk full", retry_at=EXPIRY),
     "job.paused": events.Paused(at=NOON, generation=1, cause="deferred", ready_at=NOON + HOUR),
     "job.hold_placed": events.HoldPlaced(at=NOON, by="engine", reason="look"),

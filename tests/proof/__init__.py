@@ -1,0 +1,1 @@
+"""The proof of the core: invariants, an explorer, a simulator, and the broken twins that both must catch."""
