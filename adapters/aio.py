@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore
+from jobledger.domain.bounds import require_span
+from jobledger.domain.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from jobledger.domain.answers import JobStatus
+    from jobledger.domain.decisions.creating import JobRequest
+    from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.policies import Policy
+    from jobledger.domain.ports import Clock
+    from jobledger.projections.audit import Verification
+
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
 THREADS_MAX: Final = 16
+PAGE: Final = 100
+CLOSED: Final = "this store was closed"
+SLICE: Final = timedelta(seconds=0.25)
+"""How long the one thread that watches for changes is in a call: no longer does ``close`` wait for it."""
 
 
 def _awaitable(
@@ -26,25 +45,44 @@ def _awaitable(
 
     @wraps(method)
     async def call(self: AsyncJobStore, /, *given: Given.args, **named: Given.kwargs) -> Answer:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.threads, partial(method, self.store, *given, **named))
+        return await self.in_thread(partial(method, self.store, *given, **named))
 
     return call
 
 
 class AsyncJobStore:
-    """A ``JobStore`` whose methods are awaited; they run in at most ``threads_max`` threads, never on the loop."""
+    """A ``JobStore`` whose methods are awaited; they run in at most ``threads_max`` threads, never on the loop.
+
+    However many wait for jobs, one thread more watches for all of them, so that waits take no thread from other calls.
+    Once it is closed, every method raises ``StoreUnavailableError``.
+    """
 
     def __init__(self, store: JobStore, *, threads_max: int = THREADS_MAX) -> None:
         """Wrap an open store."""
         self.store = store
         self.threads = ThreadPoolExecutor(threads_max, thread_name_prefix="jobledger")
+        self._watcher = ThreadPoolExecutor(1, thread_name_prefix="jobledger watcher")
+        self._lock = threading.Lock()
+        self._watch: Future[bool] | None = None
+        self._is_closed = False
 
     @classmethod
-    async def open(cls, url: str, *, threads_max: int = THREADS_MAX, **given: Any) -> Self:
+    async def open(
+        cls,
+        url: str = DEFAULT_URL,
+        *,
+        namespace: str = "default",
+        policies: Mapping[str, Policy] | None = None,
+        clock: Clock | None = None,
+        migrate: bool | None = None,
+        admit: Callable[[JobRequest], str | None] | None = None,
+        threads_max: int = THREADS_MAX,
+    ) -> Self:
         """Open a store; takes what ``JobStore.open`` takes and raises what it raises."""
-        store = await asyncio.get_running_loop().run_in_executor(None, partial(JobStore.open, url, **given))
-        return cls(store, threads_max=threads_max)
+        opening = partial(
+            JobStore.open, url, namespace=namespace, policies=policies, clock=clock, migrate=migrate, admit=admit
+        )
+        return cls(await asyncio.get_running_loop().run_in_executor(None, opening), threads_max=threads_max)
 
     async def __aenter__(self) -> Self:
         """Use the store."""
@@ -58,8 +96,18 @@ class AsyncJobStore:
 
     async def close(self) -> None:
         """Let running calls end, then close the store."""
-        await asyncio.get_running_loop().run_in_executor(None, partial(self.threads.shutdown, wait=True))
+        self._is_closed = True
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self.threads.shutdown()
+        self._watcher.shutdown()
         self.store.close()
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of the policies that jobs may run under here, in order."""
+        return self.store.policies
 
     create = _awaitable(JobStore.create)
     create_many = _awaitable(JobStore.create_many)
@@ -89,8 +137,6 @@ class AsyncJobStore:
     complete_many = _awaitable(JobStore.complete_many)
     status = _awaitable(JobStore.status)
     find = _awaitable(JobStore.find)
-    wait = _awaitable(JobStore.wait)
-    wait_for_change = _awaitable(JobStore.wait_for_change)
     events = _awaitable(JobStore.events)
     feed = _awaitable(JobStore.feed)
     jobs = _awaitable(JobStore.jobs)
@@ -103,10 +149,72 @@ class AsyncJobStore:
     verify = _awaitable(JobStore.verify)
     rebuild = _awaitable(JobStore.rebuild)
 
-    async def history(self, job_id: str) -> list[Any]:
-        """Every event of a job; see ``JobStore.history``."""
-        return await _awaitable(lambda store: list(store.history(job_id)))(self)
+    async def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:  # noqa: ASYNC109  # the store's own name
+        """Wait until a job is terminal, and answer its status; raises what ``JobStore.wait`` raises."""
+        deadline = time.monotonic() + require_span("timeout", timeout).total_seconds()
+        while not (status := await self.status(job_id)).is_terminal:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return await self.in_thread(partial(self.store.wait, job_id, 0))  # says what it waited for
+            await self._watched(left)
+        return status
 
-    async def verify_all(self) -> list[Any]:
-        """Verify every job of the namespace; see ``JobStore.verify_all``."""
-        return await _awaitable(lambda store: list(store.verify_all()))(self)
+    async def wait_for_change(self, timeout: timedelta | float) -> None:  # noqa: ASYNC109  # the store's own name
+        """Return when something may have been appended, at the latest after ``timeout``; a hint, never a promise."""
+        deadline = time.monotonic() + require_span("timeout", timeout).total_seconds()
+        while (left := deadline - time.monotonic()) > 0 and not await self._watched(left):
+            pass
+
+    async def history(self, job_id: str) -> AsyncIterator[RecordedEvent]:
+        """Every event of a job, streamed in pages; raises what ``JobStore.history`` raises, at the first step."""
+        async for event in self._streamed(partial(self.store.history, job_id), PAGE):
+            yield event
+
+    async def verify_all(self) -> AsyncIterator[Verification]:
+        """Verify every job of the namespace, in the order of their ids, as far as it is read on."""
+        async for verification in self._streamed(self.store.verify_all, 1):
+            yield verification
+
+    async def in_thread(self, call: Callable[[], Answer]) -> Answer:
+        """Make a blocking call in one of the threads.
+
+        Raises:
+            StoreUnavailableError: this store was closed.
+        """
+        with self._open():
+            answer = self.threads.submit(call)
+        return await asyncio.wrap_future(answer)
+
+    async def _streamed(self, begin: Callable[[], Iterator[Item]], page: int) -> AsyncIterator[Item]:
+        items = await self.in_thread(begin)
+        while taken := await self.in_thread(lambda: list(islice(items, page))):
+            for each in taken:
+                yield each
+
+    async def _watched(self, longest: float) -> bool:
+        """Wait for the slice of watching that is under way, at most ``longest`` seconds; whether something changed."""
+        with self._open(), self._lock:
+            if self._watch is None or self._watch.done():
+                self._watch = self._watcher.submit(self._changes_within_a_slice)
+            watch = self._watch
+        waiting = asyncio.wrap_future(watch)
+        try:
+            await asyncio.wait({waiting}, timeout=longest)
+        finally:
+            waiting.cancel()  # else it would call upon a loop that may be closed by then; a slice that began goes on
+        return watch.done() and not watch.cancelled() and watch.result()
+
+    def _changes_within_a_slice(self) -> bool:
+        began = time.monotonic()
+        self.store.wait_for_change(SLICE)
+        return time.monotonic() - began < SLICE.total_seconds()
+
+    @contextmanager
+    def _open(self) -> Generator[None]:
+        """Say of a closed store that it was closed; its threads only say that they were shut down."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not self._is_closed:
+                raise
+            raise StoreUnavailableError(CLOSED) from error

@@ -74,6 +74,11 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         setting = Setting(storage, SystemEntropy(), namespace, policies or {}, admit=admit)
         return cls(setting)
 
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of the policies that jobs may run under here, in order."""
+        return tuple(sorted(self._setting.policies))
+
     def within(self, patience: timedelta | float) -> Self:
         """The same store for calls that wait at most ``patience`` for their turn."""
         return type(self)(replace(self._setting, patience=require_span("patience", patience)))

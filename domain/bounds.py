@@ -166,7 +166,7 @@ def require_batch(field: str, items: object) -> list[Any]:
     """
     if not isinstance(items, list | tuple):
         raise InvalidRequestError(field, f"a list is needed, not {type(items).__name__}")
-    batch: list[Any] = list(items)
+    batch = list(cast("list[Any]", items))
     require_count(field, len(batch), BATCH_MAX)
     return batch
 
@@ -204,7 +204,7 @@ def require_names(field: str, values: object, longest: int = NAMES_MAX) -> list[
     """
     if not isinstance(values, list | tuple | set | frozenset):
         raise InvalidRequestError(field, f"a list of texts is needed, not {type(values).__name__}")
-    names = cast("list[object]", list(values))
+    names = list(cast("list[object]", values))
     require_count(field, len(names), longest)
     return [require_text(field, name) for name in names]
 

@@ -120,7 +120,7 @@ def _answer(arguments: Sequence[str]) -> int:
         return end.exit_code
     except typer.Abort:
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001  # whatever it is, people get a sentence and scripts an exit code
+    except BaseException as error:  # noqa: BLE001  # whatever it is, people get a sentence and scripts an exit code
         return explain(error, as_json=as_json)
     return DONE
 

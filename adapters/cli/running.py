@@ -19,6 +19,7 @@ from jobledger.adapters.demo.story import MissedError
 from jobledger.adapters.terminal.desk import Desk
 from jobledger.adapters.terminal.failing import REFUSED, UNAVAILABLE, explain_miss
 from jobledger.adapters.terminal.texts import visible, visible_lines
+from jobledger.adapters.worker.endings import told
 from jobledger.adapters.worker.host import JobHost
 from jobledger.adapters.worker.registration import is_registered, registered
 from jobledger.domain.bounds import require_span
@@ -71,6 +72,8 @@ def worker(
         desk.line({"worker": host.name, "kinds": kinds, "queues": queues}, Text(visible(sentence)))
         are_left = bool(host.run(span))
     if are_left:
+        for each in host.report.left:
+            sys.stderr.write(f"jobledger: left: job {each.job_id}, generation {each.generation}: {visible(each.why)}\n")
         sentence = "some attempts had not ended when the drain was over; their leases run out by themselves"
         sys.stderr.write(f"jobledger: {sentence}\n")
         raise typer.Exit(UNAVAILABLE)
@@ -102,11 +105,10 @@ def _imported(path: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         return importlib.import_module(path)
-    except JobledgerError:
+    except (JobledgerError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
-        problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise InvalidRequestError("MODULE", f"{path!r} cannot be imported ({problem})") from error
+    except BaseException as error:  # a module may raise whatever it likes, also SystemExit
+        raise InvalidRequestError("MODULE", f"{path!r} cannot be imported ({told(error)})") from error
 
 
 def _named(module: ModuleType, name: str) -> Any:

@@ -122,7 +122,7 @@ def advance_epoch(desk: Desk, reason: Reason, group: Group = "default", by: By =
 
 def migrate(desk: Desk) -> None:
     """Make the store, or bring its schema up to date; safe to repeat, and for any number of processes at once."""
-    with desk.make():
+    with desk.migrated():
         pass
     path = sqlite_path(desk.url)
     version = schema_version(desk)

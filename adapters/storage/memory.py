@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -52,19 +53,25 @@ class MemoryStorage:
 
         Raises:
             StoreUnavailableError: another session did not end within ``patience``, or the store was closed.
-            InvalidRequestError: a caller's connection was given; a store in memory has none.
+            InvalidRequestError: a caller's connection was given, which a store in memory has not; or this thread is in
+                another session.
         """
         if connection is not None:
             raise InvalidRequestError("connection", "a store in memory has no connections; leave the argument out")
         self._require_open()
+        if self.recorder.turn_of == threading.get_ident():
+            problem = "this thread is in a transaction of the same store; write after it has ended"
+            raise InvalidRequestError("inside", problem)
         if not self.recorder.turn.acquire(timeout=max(patience.total_seconds(), 0)):
             reason = "another session has been open all the time"
             raise StoreUnavailableError(reason)
         try:
+            self.recorder.turn_of = threading.get_ident()
             session = MemorySession(Draft(self._rows), self.recorder, self.clock)
             yield session
             session.commit(self._rows)
         finally:
+            self.recorder.turn_of = None
             self.recorder.turn.release()
 
     def _require_open(self) -> None:

@@ -30,6 +30,7 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         super().__init__()
         self.lock: threading.RLock = self._database_lock
         self.turn = threading.Lock()
+        self.turn_of: int | None = None
         self.changes = Changes(lambda: self.last_position)
         self.changes.start()
         self._command_ids: list[str | None] = []

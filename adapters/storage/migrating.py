@@ -1,4 +1,4 @@
-"""Schemas in numbered SQL files, each applied once, by whoever comes first."""
+"""Schemas in numbered SQL files, each applied once, by whoever comes first, and to no other program's database."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import sqlite3
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, LiteralString
 
 from jobledger.adapters.storage.rows import to_us
+from jobledger.adapters.storage.sqlite_connecting import looking
+from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 from jobledger.domain.values import sha256_hex
 
 if TYPE_CHECKING:
@@ -60,7 +63,10 @@ def migrate_sqlite(datastore: SQLiteDatastore, now: datetime) -> int:
 
     Raises:
         eventsourcing.persistence.PersistenceError: the file could not be written; the steps before stand.
+        InvalidRequestError: it is another program's database; nothing was touched.
+        HistoryCorruptError: a step that was applied is not the one that this jobledger knows.
     """
+    require_known_steps(datastore.pool.db_name)
     applied = 0
     for migration in migrations("sqlite"):
         # One transaction for each step, begun with the write lock: the others wait, and then find it applied.
@@ -89,20 +95,53 @@ def _statements(text: str) -> Iterator[str]:
             waiting = ""
 
 
-SELECT_SCHEMA_TABLE: Final[LiteralString] = (
-    "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version'"
-)
 SELECT_SCHEMA_VERSION: Final[LiteralString] = "SELECT coalesce(max(number), 0) FROM schema_version"
-
-
-def sqlite_schema_version(datastore: SQLiteDatastore) -> int:
-    """The number of the last step that was applied to a file; 0 where there is none."""
-    with datastore.transaction(commit=False) as cursor:
-        cursor.execute(SELECT_SCHEMA_TABLE)
-        return _version(cursor) if cursor.fetchone() else 0
 
 
 def _version(cursor: SQLiteCursor) -> int:
     cursor.execute(SELECT_SCHEMA_VERSION)
     version: int = cursor.fetchone()[0]
     return version
+
+
+# What a file says -----------------------------------------------------------------------------------------------------
+
+SELECT_TABLES: Final[LiteralString] = "SELECT count(*) FROM sqlite_schema"
+SELECT_SCHEMA_COLUMNS: Final[LiteralString] = "SELECT name FROM pragma_table_info('schema_version') ORDER BY name"
+SELECT_STEPS: Final[LiteralString] = "SELECT number, name, digest FROM schema_version ORDER BY number"
+_SCHEMA_COLUMNS: Final = ["applied_at_us", "digest", "name", "number"]
+
+
+def applied_steps(name: str) -> list[tuple[int, str, str]]:
+    """Number, name and digest of each step that was applied to a file, which is only looked at.
+
+    Raises:
+        eventsourcing.persistence.InterfaceError: the file cannot be read, or is no database.
+        InvalidRequestError: it is another program's database.
+    """
+    with looking(name) as raw:
+        columns = [column for (column,) in raw.execute(SELECT_SCHEMA_COLUMNS)]
+        if columns == _SCHEMA_COLUMNS:
+            return raw.execute(SELECT_STEPS).fetchall()
+        if raw.execute(SELECT_TABLES).fetchone() == (0,):
+            return []
+    problem = f"{name} is the database of another program; nothing was touched: give jobledger a file of its own"
+    raise InvalidRequestError("store", problem)
+
+
+def require_known_steps(name: str) -> None:
+    """Require that what was applied to a file, if there is one, is what this jobledger would apply.
+
+    Raises:
+        eventsourcing.persistence.InterfaceError: the file cannot be read, or is no database.
+        InvalidRequestError: it is another program's database.
+        HistoryCorruptError: a step has another text, or is missing.
+    """
+    if not name.startswith("file:") and not Path(name).exists():
+        return
+    applied = applied_steps(name)
+    known = [(step.number, step.name, step.digest) for step in migrations("sqlite")]
+    for position, (found, wanted) in enumerate(zip(applied, known, strict=False), start=1):
+        if found != wanted:
+            problem = f"its schema step {found[1]!r} is not the {wanted[1]!r} that this jobledger applies"
+            raise HistoryCorruptError(name, position, problem)

@@ -15,12 +15,12 @@ from eventsourcing.persistence import (
     PersistenceError,
 )
 
-from jobledger.adapters.storage.migrating import migrate_sqlite, migrations, sqlite_schema_version
+from jobledger.adapters.storage.migrating import applied_steps, migrate_sqlite, migrations, require_known_steps
 from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_datastore import SQLiteLedgerDatastore
-from jobledger.adapters.storage.sqlite_errors import after_commit, unavailable
+from jobledger.adapters.storage.sqlite_errors import after_commit, failure
 from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerFactory, SQLiteLedgerRecorder
-from jobledger.adapters.storage.sqlite_session import SQLiteSession, ended_by_caller
+from jobledger.adapters.storage.sqlite_session import SQLiteSession
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class SQLiteStorage:
         Raises:
             StoreUnavailableError: the file could not be written; the steps before stand.
             SchemaMismatchError: the schema is that of a newer jobledger; nothing was touched.
+            InvalidRequestError: the file is another program's database; nothing was touched.
+            HistoryCorruptError: the file is damaged or no database, or a step in it is not the one that is known.
         """
         with self._library_errors():
             if (found := self.schema_version()) > SCHEMA_VERSION:
@@ -73,11 +75,15 @@ class SQLiteStorage:
 
         Raises:
             StoreUnavailableError: the file cannot be read, or its folder does not exist.
+            InvalidRequestError: it is another program's database.
+            HistoryCorruptError: it is damaged, or no database.
         """
         if not self.path.exists() and self.path.parent.is_dir():
             return 0  # asking must not make a file
         with self._library_errors():
-            return sqlite_schema_version(self.datastore)
+            if self.datastore.connections.closed:
+                raise ConnectionPoolClosedError
+            return max((number for number, *_ in applied_steps(str(self.path))), default=0)
 
     def require_schema(self) -> None:
         """Require the schema that this version of jobledger knows.
@@ -85,9 +91,13 @@ class SQLiteStorage:
         Raises:
             SchemaMismatchError: it is older or newer; names the command that mends it.
             StoreUnavailableError: the file cannot be read, or its folder does not exist.
+            InvalidRequestError: it is another program's database.
+            HistoryCorruptError: it is damaged or no database, or a step in it is not the one that is known.
         """
         if (found := self.schema_version()) != SCHEMA_VERSION:
             raise self._mismatch(found)
+        with self._library_errors():
+            require_known_steps(str(self.path))
 
     def _mismatch(self, found: int) -> SchemaMismatchError:
         return SchemaMismatchError(
@@ -111,7 +121,7 @@ class SQLiteStorage:
         except PersistenceError as error:
             cause = error.args[0] if error.args else None
             if isinstance(cause, sqlite3.Error):
-                raise unavailable(cause, self.path) from error
+                raise failure(cause, self.path) from error
             reason = f"{self.path}: {error}"
             raise StoreUnavailableError(reason) from error
 
@@ -129,9 +139,9 @@ class SQLiteStorage:
         connection = self._borrow(is_writer=False)
         try:
             try:
-                connection.raw.execute("BEGIN")
+                connection.begin_reading()
             except sqlite3.Error as error:
-                raise unavailable(error, self.path) from error
+                raise failure(error, self.path) from error
             yield SQLiteFinder(connection.raw, self.clock, self.path)
         finally:
             self._give_back(connection)
@@ -143,7 +153,8 @@ class SQLiteStorage:
         Raises:
             StoreUnavailableError: it could not start within ``patience``, or could not write; nothing was committed.
             OutcomeUnknownError: the disk failed while committing.
-            InvalidRequestError: a caller's connection was given, or a caller's statements tried to end the transaction.
+            InvalidRequestError: a caller's connection was given, the session's was misused, or this thread is in
+                a session already.
             SchemaMismatchError: its schema is older or newer than this jobledger's.
         """
         if connection is not None:
@@ -155,16 +166,17 @@ class SQLiteStorage:
             try:
                 own.begin_writing(deadline - time.monotonic())
             except sqlite3.Error as error:
-                raise unavailable(error, self.path) from error
+                raise failure(error, self.path) from error
             session = SQLiteSession(own.raw, self.clock, self.path, self.recorder)
             try:
                 yield session
             except BaseException as error:
-                session.close()
-                if session.tried_to_end:
-                    raise ended_by_caller() from error
+                if session.misuse is not None:
+                    raise session.misuse from error
                 raise
-            session.close()
+            finally:
+                session.close()
+                own.is_spent = session.has_lent_connection  # whoever has seen it may have changed it, or kept it
             self._commit(session, own)
         finally:
             self._give_back(own)
@@ -176,6 +188,10 @@ class SQLiteStorage:
             reason = "this process was forked in the middle of the transaction, which belongs to its parent"
             raise StoreUnavailableError(reason)
         session.require_open()
+        try:
+            own.require_in_place()
+        except sqlite3.OperationalError as error:
+            raise failure(error, self.path) from error
         try:
             raw.execute("COMMIT")
         except sqlite3.Error as error:
@@ -192,8 +208,10 @@ class SQLiteStorage:
             raise
 
     def _give_back(self, connection: SQLiteLedgerConnection) -> None:
-        connection.end()
-        self.datastore.connections.put_connection(connection)
+        try:
+            connection.end()
+        finally:
+            self.datastore.connections.put_connection(connection)
 
     # Waiting and closing ----------------------------------------------------------------------------------------------
 

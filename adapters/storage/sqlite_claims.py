@@ -106,5 +106,15 @@ class SQLiteFinder(SQLiteReader):
 
     def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:
         """Running jobs whose lease is not live, by id from behind ``after``."""
-        rows = self._all(self.DEAD, namespace=namespace, after=after, now_us=to_us(self.now()), limit=limit)
-        return [row["job_id"] for row in rows]
+        place = {"namespace": namespace, "after": after, "limit": limit}
+        rows = self._all(self.DEAD, **place, now_us=to_us(self.now())) + self._all(self.LEASELESS, **place)
+        return sorted(row["job_id"] for row in rows)[:limit]
+
+    # By job_status_state, and the lease by its primary key. Only a damaged store has such a job, and nobody else would
+    # find it.
+    LEASELESS: Final[LiteralString] = """
+        SELECT s.job_id FROM job_status AS s
+        LEFT JOIN job_lease AS l ON l.namespace = s.namespace AND l.job_id = s.job_id
+        WHERE s.namespace = :namespace AND s.state = 'running' AND s.job_id > :after AND l.job_id IS NULL
+        ORDER BY s.job_id LIMIT :limit
+    """

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to a caller: the store is unavailable, for a reason that says what to mend."""
+"""What SQLite's errors mean to a caller: the store is unavailable or damaged, and what there is to mend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from jobledger.domain.errors import OutcomeUnknownError, StoreUnavailableError, UnavailableError
+from jobledger.domain.errors import (
+    HistoryCorruptError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+    UnavailableError,
+)
 
 _PRIMARY: Final = 0xFF
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -22,7 +27,7 @@ def is_busy(error: sqlite3.Error) -> bool:
     return code_of(error) in _BUSY
 
 
-def unavailable(error: sqlite3.Error, path: Path) -> StoreUnavailableError:
+def failure(error: sqlite3.Error, path: Path) -> StoreUnavailableError | HistoryCorruptError:
     """Say why a statement could not be executed; nothing of its transaction will be committed."""
     match code_of(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -32,26 +37,26 @@ def unavailable(error: sqlite3.Error, path: Path) -> StoreUnavailableError:
         case sqlite3.SQLITE_READONLY:
             reason = f"{path} is read-only"
         case sqlite3.SQLITE_NOTADB:
-            reason = f"{path} is not an SQLite database"
+            return HistoryCorruptError(str(path), 0, "the file is not an SQLite database: restore it from a backup")
         case sqlite3.SQLITE_CORRUPT:
-            reason = f"{path} is damaged: restore it from a backup"
-        case sqlite3.SQLITE_IOERR:
+            return HistoryCorruptError(str(path), 0, "the file is damaged: restore it from a backup")
+        case sqlite3.SQLITE_IOERR if not path.is_dir():
             reason = f"reading or writing {path} failed: {error}"
-        case sqlite3.SQLITE_CANTOPEN:
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_IOERR:
             reason = _cannot_open(path)
         case _:
             reason = f"{path}: {error}"
     return StoreUnavailableError(reason)
 
 
-def after_commit(error: sqlite3.Error, path: Path, *, in_transaction: bool) -> UnavailableError:
+def after_commit(error: sqlite3.Error, path: Path, *, in_transaction: bool) -> UnavailableError | HistoryCorruptError:
     """Say what a failing COMMIT left behind.
 
     While the transaction is still open, nothing was committed and it can be rolled back. After an input or output error
     the last bytes may or may not have reached the disk, and a recovery would decide.
     """
     if in_transaction and code_of(error) != sqlite3.SQLITE_IOERR:
-        return unavailable(error, path)
+        return failure(error, path)
     return OutcomeUnknownError(f"committing to {path} failed: {error}")
 
 

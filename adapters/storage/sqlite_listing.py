@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, LiteralString
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.sqlite_reading import (
     FROM_STATUS,
@@ -13,6 +14,7 @@ from jobledger.adapters.storage.sqlite_reading import (
     loaded,
     stored,
 )
+from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.job import State
 from jobledger.domain.ports import JobFilter, Loaded, Positioned
 
@@ -49,7 +51,23 @@ class SQLiteReader(SQLiteJobReader):
         if queue is not None:
             statement += " AND queue = :queue"
         rows = self._all(statement + " GROUP BY state", namespace=namespace, owner=owner, queue=queue)
-        return dict.fromkeys(State, 0) | {State(row["state"]): row["jobs"] for row in rows}
+        return dict.fromkeys(State, 0) | {self._state(namespace, row["state"]): row["jobs"] for row in rows}
+
+    # By job_status_state.
+    ONE_IN_STATE: Final[LiteralString] = """
+        SELECT job_id, sequence FROM job_status WHERE namespace = :namespace AND state = :state LIMIT 1
+    """
+
+    def _state(self, namespace: str, found: Any) -> State:
+        """The state that a row names.
+
+        Raises:
+            HistoryCorruptError: there is no such state; names a job that is said to be in it.
+        """
+        with suppress(ValueError):
+            return State(found)
+        [row] = self._all(self.ONE_IN_STATE, namespace=namespace, state=found)
+        raise HistoryCorruptError(str(row["job_id"]), row["sequence"], f"its row names the state {found!r}")
 
     def jobs(self, wanted: JobFilter, *, before: int | None, limit: int) -> list[Loaded]:
         """Matching jobs, newest first, created before a position."""

@@ -13,7 +13,8 @@ from eventsourcing.persistence import ConnectionPoolClosedError, ConnectionUnava
 from eventsourcing.sqlite import SQLiteConnection, SQLiteConnectionPool
 from typing_extensions import override
 
-from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
+from jobledger.adapters.storage.sqlite_connecting import OpenedFile, SQLiteLedgerConnection, connect
+from jobledger.domain.errors import InvalidRequestError
 
 WRITE_PATIENCE_SECONDS: Final = 30.0
 """How long the library's recorders wait for their turn to write when nobody says otherwise."""
@@ -36,14 +37,16 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
         """Open nothing yet; ``lock_timeout`` are the seconds that a writer waits for its turn."""
         super().__init__(db_name=db_name, lock_timeout=lock_timeout)
         self.write_patience = float(lock_timeout or WRITE_PATIENCE_SECONDS)
+        self._file: OpenedFile | None = None
         self._start_afresh()
-        _pools.add(self)
+        _forks.watch(self)
 
     def _start_afresh(self) -> None:
         self._state = threading.Condition()
         self._lent: dict[object, int] = {}
         self._idle: list[SQLiteLedgerConnection] = []
         self._turn = threading.Lock()
+        self._turn_of: int | None = None
         self._writer: SQLiteLedgerConnection | None = None
         self._is_forking = False
         self._inherited: list[object] = []
@@ -55,18 +58,35 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
         Raises:
             ConnectionUnavailableError: the writer's turn did not come within ``timeout`` seconds.
             InterfaceError: the file cannot be opened, or this process was forked in the middle of a transaction.
+            InvalidRequestError: this thread is writing already; its turn would never come.
         """
-        if is_writer and not self._turn.acquire(timeout=self.write_patience if timeout is None else max(timeout, 0)):
-            msg = "another thread has been writing all the time"
-            raise ConnectionUnavailableError(msg)
+        if is_writer:
+            self._take_turn(self.write_patience if timeout is None else max(timeout, 0))
         try:
             connection = self._lend(is_writer=bool(is_writer))
         except BaseException:
             if is_writer:
-                self._turn.release()
+                self._end_turn()
             raise
         connection.is_writer = bool(is_writer)
         return connection
+
+    def _take_turn(self, patience: float) -> None:
+        here = threading.get_ident()
+        if (here, self.db_name) in _writing:
+            problem = "this thread is in a transaction of the same store; write after it has ended"
+            raise InvalidRequestError("inside", problem)
+        if not self._turn.acquire(timeout=patience):
+            msg = "another thread has been writing all the time"
+            raise ConnectionUnavailableError(msg)
+        self._turn_of = here
+        _writing.add((here, self.db_name))
+
+    def _end_turn(self) -> None:
+        if self._turn_of is not None:
+            _writing.discard((self._turn_of, self.db_name))
+        self._turn_of = None
+        self._turn.release()
 
     def _lend(self, *, is_writer: bool) -> SQLiteLedgerConnection:
         with self._state:
@@ -112,23 +132,33 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
             if self._lent.pop(conn, None) is None:
                 return  # lent before a fork: it belongs to the parent, and its locks too
             is_writer, conn.is_writer = bool(conn.is_writer), None
-            is_usable = not (self._closed or conn.closed or conn.raw.in_transaction)
-            if is_usable and is_writer:
-                self._writer = conn
-            elif is_usable and len(self._idle) < _IDLE_MAX:
-                self._idle.append(conn)
-            else:
-                conn.close()
-            self._state.notify_all()
-        if is_writer:
-            self._turn.release()
+            try:
+                self._keep_or_close(conn, is_writer=is_writer)
+            finally:
+                self._state.notify_all()
+                if is_writer:
+                    self._end_turn()
+
+    def _keep_or_close(self, connection: SQLiteLedgerConnection, *, is_writer: bool) -> None:
+        is_usable = connection.is_reusable and not self._closed
+        if is_usable and is_writer:
+            self._writer = connection
+        elif is_usable and len(self._idle) < _IDLE_MAX:
+            self._idle.append(connection)
+        else:
+            connection.close()
 
     @override
     def _create_connection(self) -> SQLiteLedgerConnection:
+        """Open the file; after the first time, only that same one: no other is made or taken in its place."""
         try:
-            return connect(self.db_name)
+            if self._file is not None:
+                self._file.require_in_place()
+            connection = connect(self.db_name)
         except sqlite3.Error as error:
             raise InterfaceError(error) from error
+        self._file = self._file or connection.file
+        return connection
 
     @override
     def close(self) -> None:
@@ -170,27 +200,54 @@ class SQLiteLedgerPool(SQLiteConnectionPool):
         self._inherited = inherited  # kept for good: closing them here would touch the parent's locks
 
 
-_pools: weakref.WeakSet[SQLiteLedgerPool] = weakref.WeakSet()
-_forking: list[SQLiteLedgerPool] = []
+_writing: set[tuple[int, str]] = set()
+"""Which threads have the turn to write, and of which file."""
 
 
-def _before_fork() -> None:
-    _forking[:] = list(_pools)
-    for pool in _forking:
-        pool.before_fork()
+class _Forks:
+    """Takes every pool through a fork; when several threads fork, one after the other."""
+
+    def __init__(self) -> None:
+        self._pools: weakref.WeakSet[SQLiteLedgerPool] = weakref.WeakSet()
+        self._stopped: list[SQLiteLedgerPool] = []
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        self._turn = threading.Lock()
+        self._watching = threading.Lock()
+
+    def watch(self, pool: SQLiteLedgerPool) -> None:
+        """Take a new pool through all forks that come."""
+        with self._watching:
+            self._pools.add(pool)
+
+    def before(self) -> None:
+        """Stop every pool; waiting for one lets other threads run, and a second fork must not overtake this one."""
+        self._turn.acquire()
+        with self._watching:
+            self._stopped = list(self._pools)
+        for pool in self._stopped:
+            pool.before_fork()
+
+    def after_in_parent(self) -> None:
+        """Let every pool that was stopped go on, and the next fork begin."""
+        stopped, self._stopped = self._stopped, []
+        for pool in stopped:
+            pool.after_fork_in_parent()
+        self._turn.release()
+
+    def after_in_child(self) -> None:
+        """Start every pool over, with locks that no thread of the parent holds."""
+        stopped, self._stopped = self._stopped, []
+        self._start_afresh()
+        _writing.clear()
+        for pool in stopped:
+            pool.after_fork_in_child()
 
 
-def _after_fork_in_parent() -> None:
-    for pool in _forking:
-        pool.after_fork_in_parent()
-    _forking.clear()
-
-
-def _after_fork_in_child() -> None:
-    for pool in _forking:
-        pool.after_fork_in_child()
-    _forking.clear()
-
+_forks: Final = _Forks()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_forks.before, after_in_parent=_forks.after_in_parent, after_in_child=_forks.after_in_child
+    )

@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.rows import as_bytes, decode_body, decode_job, group_row, lease_row, resource_row
-from jobledger.adapters.storage.sqlite_errors import unavailable
+from jobledger.adapters.storage.sqlite_errors import failure
 from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import StoredRecord
@@ -45,7 +45,7 @@ class SQLiteRows:
         self._raw = raw
         self._clock = clock
         self._path = path
-        self._failure: StoreUnavailableError | None = None
+        self._failure: StoreUnavailableError | HistoryCorruptError | None = None
 
     def now(self) -> datetime:
         """The store's clock, read at this call."""
@@ -56,6 +56,7 @@ class SQLiteRows:
 
         Raises:
             StoreUnavailableError: it failed; the transaction is going to be rolled back.
+            HistoryCorruptError: the file is damaged.
         """
         try:
             return self._raw.execute(statement, values)
@@ -69,9 +70,9 @@ class SQLiteRows:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: sqlite3.Error) -> StoreUnavailableError:
+    def _failed(self, error: sqlite3.Error) -> StoreUnavailableError | HistoryCorruptError:
         """What a failing statement means; it is remembered, so that its transaction is never committed."""
-        self._failure = unavailable(error, self._path)
+        self._failure = failure(error, self._path)
         return self._failure
 
     def _one(self, statement: LiteralString, **values: object) -> sqlite3.Row | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.sqlite import SQLiteCursor
+from typing_extensions import override
 
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
-from jobledger.adapters.storage.rows import encode_body, encode_job, from_us, to_us
+from jobledger.adapters.storage.rows import encode_body, encode_job, lease_row, to_us
 from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
+from jobledger.adapters.storage.sqlite_connecting import in_transaction
+from jobledger.adapters.storage.sqlite_leash import Leash
 from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_LEASE,
@@ -35,7 +38,6 @@ from jobledger.adapters.storage.sqlite_writes import (
     STANDING,
 )
 from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
-from jobledger.domain.lease import LeaseRow
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -56,16 +58,29 @@ class SQLiteSession(SQLiteFinder):
         super().__init__(raw, clock, path)
         self._recorder = recorder
         self._cursor = SQLiteCursor(raw.cursor())
-        self.has_lent_connection = False
-        self.tried_to_end = False
+        self._leash: Leash | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The open connection for the caller's own statements, which may not begin, commit or roll back."""
-        if not self.has_lent_connection:
-            self._raw.set_authorizer(self._authorize)
-            self.has_lent_connection = True
+        """The open connection for the caller's own statements.
+
+        They may read everything and write tables of the caller's; they may not begin, commit or roll back.
+        """
+        if self._leash is None:
+            self._leash = Leash(self._raw)
         return self._raw
+
+    @property
+    def has_lent_connection(self) -> bool:
+        """Whether a caller has seen the connection, and may have changed or kept it."""
+        return self._leash is not None
+
+    @property
+    def misuse(self) -> InvalidRequestError | None:
+        """What a caller did with the connection that it may not, if anything; nothing is committed then."""
+        if self._leash is not None and in_transaction(self._raw) is None:
+            return InvalidRequestError("connection", "it was closed, which jobledger does; everything was rolled back")
+        return self._leash.misuse if self._leash else None
 
     def require_open(self) -> None:
         """Require that nothing has failed, also nothing that a caller has hidden.
@@ -73,11 +88,12 @@ class SQLiteSession(SQLiteFinder):
         After some errors SQLite rolls back by itself; a savepoint would then begin and commit a transaction of its own.
 
         Raises:
-            InvalidRequestError: a caller's statement tried to end the transaction.
+            InvalidRequestError: a caller did with the connection what it may not.
             StoreUnavailableError: a statement failed; everything is going to be rolled back.
+            HistoryCorruptError: the file is damaged.
         """
-        if self.tried_to_end:
-            raise ended_by_caller()
+        if self.misuse is not None:
+            raise self.misuse
         if self._failure is not None:
             raise self._failure
         if not self._raw.in_transaction:
@@ -86,14 +102,22 @@ class SQLiteSession(SQLiteFinder):
 
     def close(self) -> None:
         """Take the caller's statements off their leash, so that the transaction can be ended."""
-        if self.has_lent_connection:
-            self._raw.set_authorizer(None)
+        if self._leash is not None:
+            self._leash.drop()
 
-    def _authorize(self, action: int, *_: str | None) -> int:
-        if action == sqlite3.SQLITE_TRANSACTION:
-            self.tried_to_end = True
-            return sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK
+    @contextmanager
+    def _our_own(self) -> Generator[None]:
+        """Statements of jobledger's, which a caller's leash and settings are not for."""
+        if self._leash is None:
+            yield
+        else:
+            with self._leash.off():
+                yield
+
+    @override
+    def _all(self, statement: LiteralString, **values: object) -> list[sqlite3.Row]:
+        with self._our_own():
+            return super()._all(statement, **values)
 
     def append(self, appends: Sequence[Append]) -> list[str | None]:
         """Write each append whose guard holds; for each, ``None`` or the precondition that failed."""
@@ -119,8 +143,14 @@ class SQLiteSession(SQLiteFinder):
         Raises:
             sqlite3.IntegrityError: a row exists already; nothing of the item is left.
             StoreUnavailableError: a statement failed otherwise; the transaction is going to be rolled back.
+            HistoryCorruptError: the file is damaged.
         """
         self.require_open()
+        with self._our_own(), self._savepoint_in_transaction():
+            yield
+
+    @contextmanager
+    def _savepoint_in_transaction(self) -> Generator[None]:
         self._execute("SAVEPOINT item")
         try:
             yield
@@ -137,7 +167,7 @@ class SQLiteSession(SQLiteFinder):
         job = append.job
         lease = None
         if standing is not None and standing["generation"] is not None:
-            lease = LeaseRow(standing["generation"], from_us(standing["expires_at_us"]), standing["step"])
+            lease = lease_row(job.id, standing["generation"], standing["expires_at_us"], standing["step"])
         names = [effect.name for effect in append.effects]
         return Found(
             sequence=standing["sequence"] if standing else 0,
@@ -268,10 +298,3 @@ class SQLiteSession(SQLiteFinder):
             self._raw.execute(DELETE_SNAPSHOTS, {"job_id": job.id})
             for snapshot in snapshots:
                 self._put_snapshot(snapshot)
-
-
-def ended_by_caller() -> InvalidRequestError:
-    """The refusal of statements that would end a session's transaction."""
-    return InvalidRequestError(
-        "connection", "its statements may not begin, commit or roll back: jobledger does; everything was rolled back"
-    )

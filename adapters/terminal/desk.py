@@ -70,10 +70,23 @@ class Desk:
         return JobStore.open(self.url, namespace=self.namespace, policies=policies, migrate=False)
 
     def make(self, *, policies: Mapping[str, Policy] | None = None) -> JobStore:
+        """Open a store, made where there is none; one that exists is opened as it is, as ``open`` does.
+
+        Raises:
+            FolderMissingError: the folder that it would stand in does not exist.
+            OtherDatabaseError: the file is a database of something else.
+            SchemaMismatchError: the schema is older (``jobledger migrate`` brings it up to date) or newer.
+            InvalidRequestError: the URL names no store, or one that lives in one process only.
+        """
+        self._require_lasting()
+        return self.migrated(policies=policies) if is_blank(sqlite_path(self.url)) else self.open(policies=policies)
+
+    def migrated(self, *, policies: Mapping[str, Policy] | None = None) -> JobStore:
         """Open a store, made where there is none, with its schema brought up to date.
 
         Raises:
             FolderMissingError: the folder that it would stand in does not exist.
+            SchemaMismatchError: the schema is newer.
             InvalidRequestError: the URL names no store, or one that lives in one process only.
         """
         self._require_lasting()
@@ -117,12 +130,24 @@ class Desk:
             )
 
 
+def is_blank(path: Path) -> bool:
+    """Whether nothing stands there yet: no file, an empty one, or a database without a table (it is being made)."""
+    if not path.exists():
+        return True
+    return path.is_file() and (path.stat().st_size == 0 or _names_in(path) == set())
+
+
 def is_other_database(path: Path) -> bool:
     """Whether a file is a database, but without a schema of jobledger; it is only read."""
+    names = _names_in(path)
+    return names is not None and "schema_version" not in names
+
+
+def _names_in(path: Path) -> set[str] | None:
+    """The names of a database's tables and indexes; ``None`` where the file cannot be read as one."""
     with (
         contextlib.suppress(sqlite3.Error),
         contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection,
     ):
-        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
-        return "schema_version" not in names
-    return False
+        return {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    return None

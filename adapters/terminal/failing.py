@@ -15,6 +15,7 @@ import typer
 
 from jobledger.adapters.terminal.documents import document, plain
 from jobledger.adapters.terminal.texts import visible
+from jobledger.domain.bounds import error_text
 from jobledger.domain.errors import CorruptError, InvalidError, JobledgerError, RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def family_of(error: JobledgerError) -> tuple[int, str]:
     return next((found for family, found in FAMILIES.items() if isinstance(error, family)), (FAULT, "fault"))
 
 
-def explain(error: Exception, *, as_json: bool) -> int:
+def explain(error: BaseException, *, as_json: bool) -> int:
     """Tell what went wrong, on one line, and answer the exit code."""
     if isinstance(error, JobledgerError):
         code, word = family_of(error)
@@ -112,7 +113,7 @@ def explain(error: Exception, *, as_json: bool) -> int:
         return _tell(UNAVAILABLE, "unavailable", "system", problem, as_json=as_json)
     if os.environ.get(DEBUG):
         raise error
-    problem = f"jobledger has a fault: {type(error).__name__}: {error}; please report it with what {DEBUG}=1 shows"
+    problem = f"jobledger has a fault: {error_text(error)}; please report it with what {DEBUG}=1 shows"
     return _tell(FAULT, "fault", "fault", problem, as_json=as_json)
 
 

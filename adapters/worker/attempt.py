@@ -22,6 +22,10 @@ from jobledger.adapters.worker.unwinding import OutOfTime
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import Lease
 
+UNASKED: Final = (
+    "JobParked: no hold is in force and the host does not drain, so there is nothing to park for; "
+    "return Defer(…) to go on later"
+)
 LOG: Final = logging.getLogger("jobledger.worker")
 
 
@@ -147,6 +151,8 @@ class Attempt:
         if self.held.lost is not None:
             return Abandon(self.held.lost)
         ending = self._judged(ending_of_error(error))
+        if isinstance(ending, Park) and not (self.context.is_parking or self.context.pause_requested):
+            ending = Fail(UNASKED)
         if isinstance(ending, Fail):
             LOG.warning("an attempt failed: %s", ending.error, extra=self.ids, exc_info=error)
         return ending

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from jobledger.adapters.worker.context import JobContext
+from jobledger.domain.bounds import require_text
 from jobledger.domain.values import Json
 
 Answer = TypeVar("Answer")
@@ -28,6 +29,27 @@ class _Call(Awaitable[Answer], Generic[Answer]):
         return self._begin().__await__()
 
 
+class _Turn:
+    """A lock of tasks that lets the task that has it in again, as the one of threads does."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._depth = 0
+
+    async def __aenter__(self) -> None:
+        if self._owner is not asyncio.current_task():
+            await self._lock.acquire()
+            self._owner = asyncio.current_task()
+        self._depth += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._owner = None
+            self._lock.release()
+
+
 class AsyncJobContext:
     """One attempt, as its async handler sees it; ``JobContext`` says what each method does and raises.
 
@@ -38,6 +60,7 @@ class AsyncJobContext:
     def __init__(self, context: JobContext, threads: Executor | None) -> None:
         """Made by the host; blocking calls wait in ``threads`` (``None``: the running loop's own)."""
         self._context, self._threads = context, threads
+        self._turns: dict[str, _Turn] = {}
         self.unawaited: dict[object, str] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -73,6 +96,11 @@ class AsyncJobContext:
         """Do a unit once: ``work`` may be a coroutine function; a plain one runs on the loop, as if called by hand."""
 
         async def once() -> Json:
+            turn = self._turns.setdefault(require_text("unit", name), _Turn())
+            async with turn:
+                return await done()
+
+        async def done() -> Json:
             known = await self._in_thread(self._context.recorded, name)
             if known is not None:
                 return known.receipt

@@ -73,6 +73,10 @@ class JobContext:
         self._progress: Progress | None = None
         self._flushed_at = elapsed() - self._progress_every
         self._is_closed = False
+        self.is_parking = False
+        """Whether a boundary asked the handler to park: a hold that is released while it unwinds changes nothing."""
+        self._unit_locks: dict[str, threading.RLock] = {}
+        self._units = threading.Lock()
 
     # What the attempt is ----------------------------------------------------------------------------------------------
 
@@ -193,6 +197,7 @@ class JobContext:
         if self._held.is_cancel_requested:
             raise JobCancelled
         if self.pause_requested:
+            self.is_parking = True
             raise JobParked
 
     def _require_open(self) -> None:
@@ -210,13 +215,17 @@ class JobContext:
 
         ``work(*args, **kwargs)`` is not called where any attempt recorded the unit before. A receipt is plain JSON, a
         pydantic model or a dataclass. A crash between the work and its record repeats the work: give a receiver outside
-        ``effect_key(name)``.
+        ``effect_key(name)``. Threads that ask for one unit at once take turns: the first does it, the others read it.
 
         Raises:
             ReceiptTooLargeError, UnstorableValueError: the work was done, its receipt was not recorded.
         """
-        known = self.recorded(name)
-        return known.receipt if known else self.record(name, work(*args, **kwargs))
+        require_text("unit", name)
+        with self._units:
+            turn = self._unit_locks.setdefault(name, threading.RLock())
+        with turn:
+            known = self.recorded(name)
+            return known.receipt if known else self.record(name, work(*args, **kwargs))
 
     def recorded(self, name: str) -> UnitReceipt | None:
         """The first half of a unit: its receipt, where it was recorded before."""

@@ -84,13 +84,13 @@ class JobHost(AbstractContextManager["JobHost"]):
             name: for people; ``None``: made of the machine, the process and chance.
 
         Raises:
-            InvalidHookError: a handler has the wrong shape, or two have one kind.
+            InvalidHookError: a handler has the wrong shape, its policy is not known to the store, or two have one kind.
             InvalidRequestError: another argument is out of its range.
         """
         self.store = store
         self.name = require_text("name", _own_name() if name is None else name)
         self._group = require_text("group", group)
-        self._jobs = _by_kind(jobs)
+        self._jobs = _by_kind(jobs, policies=store.policies)
         self._running = Running(require_integer("concurrency", concurrency, 1, CONCURRENCY_MAX))
         self._caution = Caution()
         self._renewals = Renewals(store, self._caution, self.name)
@@ -120,6 +120,11 @@ class JobHost(AbstractContextManager["JobHost"]):
     def state(self) -> HostState:
         """Where the host stands: new, started, admitted, draining or stopped."""
         return self._state
+
+    @property
+    def report(self) -> DrainReport:
+        """What became of the attempts that ran when the drain began; empty before it ended."""
+        return self._report
 
     def start(self) -> None:
         """Pin the group's epoch and start to renew; nothing is claimed yet. A host that was started stays as it is.
@@ -320,12 +325,19 @@ def _arrived(signals: SimpleQueue[int], timeout: float) -> bool:
     return True
 
 
-def _by_kind(jobs: Sequence[Any]) -> dict[str, DurableJob]:
+def _by_kind(jobs: Sequence[Any], *, policies: Sequence[str]) -> dict[str, DurableJob]:
     known: dict[str, DurableJob] = {}
     if not isinstance(jobs, Sequence) or not jobs:
         raise InvalidRequestError("jobs", "a list of classes and functions registered with @durable_job is needed")
     for target in jobs:
         job = registered(target)
+        if job.policy not in policies:
+            raise mistake(
+                target,
+                f"the store knows no policy {job.policy!r}; known ones: {', '.join(policies)}; give it to open()",
+            )
+        if job.kind in known and known[job.kind].target is target:
+            raise mistake(target, "it is given twice; name each handler once")
         if job.kind in known:
             other = known[job.kind].target.__name__
             raise mistake(

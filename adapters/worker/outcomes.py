@@ -50,7 +50,8 @@ class Unavailable(Ending):
 class Defer(Ending):
     """The job is given back until later, and counts as no failure.
 
-    ``until`` is an aware instant, or a span from now by the store's clock; ``state``, where given, is a checkpoint.
+    ``until`` is an aware instant, or a span from now by the store's clock, and at least one second from now: a deferral
+    has no budget, so a shorter one would spin. ``state``, where given, is a checkpoint.
     """
 
     until: datetime | timedelta | float

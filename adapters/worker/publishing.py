@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Finish, Later, Park, Stop
@@ -20,6 +20,9 @@ from jobledger.domain.store import KEEP
 LOG: Final = logging.getLogger("jobledger.worker")
 
 How = Literal["completed", "parked", "left"]
+
+DEFER_MIN: Final = timedelta(seconds=1)
+"""The shortest deferral, by the store's clock: one counts as no failure, so without it ``Defer(0)`` would spin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ def _failed(ending: Fail, writes: FencedWrites) -> Published:
 
 
 def _deferred(ending: Later, writes: FencedWrites) -> Published:
-    until = ending.until if isinstance(ending.until, datetime) else writes.held.store_time() + ending.until
+    now = writes.held.store_time()
+    until = max(ending.until if isinstance(ending.until, datetime) else now + ending.until, now + DEFER_MIN)
     try:
         state = ending.state if ending.state is KEEP else plain("checkpoint", ending.state)
         receipt = writes.insist(

@@ -130,6 +130,8 @@ def _require_arguments(target: Any, kind: Any, policy: Any, controls: Any) -> No
         raise mistake(target, f"@durable_job: {error}") from None
     if not isinstance(controls, list | tuple) or any(each not in CONTROLS for each in controls):
         raise mistake(target, f"@durable_job: controls are a tuple of {', '.join(CONTROLS)}, not {controls!r}")
+    if len(set(controls)) < len(controls):
+        raise mistake(target, f"@durable_job: a control is named twice in {controls!r}; name each once")
 
 
 def _checked(declared: _Declaration) -> DurableJob:

@@ -25,7 +25,10 @@ class JobCancelled(Unwinding):  # it is no error: somebody asked for it
 
 
 class JobParked(Unwinding):  # it is no error: a hold or a drain asked for it
-    """A hold is in force, or the host drains: the pause is recorded as soon as the handler has unwound."""
+    """A hold is in force, or the host drains: the pause is recorded as soon as the handler has unwound.
+
+    It is the host's word: where a handler raises this itself and neither is so, the attempt counts as failed.
+    """
 
     def __str__(self) -> str:
         return "the job is being parked, its last checkpoint stands; clean up and let this pass"

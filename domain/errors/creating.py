@@ -17,8 +17,8 @@ class PayloadChangedError(RefusedError):
 
     def __str__(self) -> str:
         return (
-            f"{self.key!r} already belongs to job {self.job_id}, made for another payload, kind or key; no job was made: "
-            "send the same request to get that job, or choose a new key"
+            f"{self.key!r} already belongs to job {self.job_id}, made for another payload, kind or key; no job was "
+            "made: send the same request to get that job, or choose a new key"
         )
 
 

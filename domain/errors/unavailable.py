@@ -66,6 +66,8 @@ class HistoryCorruptError(CorruptError):
     problem: str
 
     def __str__(self) -> str:
+        if not self.sequence:
+            return f"what is stored of {self.job_id} cannot be trusted: {self.problem}; stop, and call an auditor"
         return (
             f"the history of {self.job_id} cannot be trusted at sequence {self.sequence}: {self.problem}; "
             "this job is stopped: run 'jobledger verify' on it and call an auditor"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
-from jobledger.domain.answers import CreateReceipt
+from jobledger.domain.answers import CreateReceipt, Dropped
 from jobledger.domain.bounds import require_batch, require_flag, require_text
 from jobledger.domain.decisions.creating import (
     JobRequest,
@@ -20,6 +20,7 @@ from jobledger.domain.decisions.creating import (
     require_sequence,
 )
 from jobledger.domain.errors import (
+    HistoryCorruptError,
     InvalidRequestError,
     JobledgerError,
     UnknownJobError,
@@ -198,6 +199,8 @@ class CreateCommands(Commands):
             except UnknownSequenceError as unknown:
                 mistaken = unknown
         payload = value_of(reader, source.id, source.payload)
+        if isinstance(payload, Dropped):
+            raise HistoryCorruptError(source.id, 1, "the bytes of its payload are missing")
         asides = (_aside(reader, source.id, source.payload), _aside(reader, source.id, source.checkpoint))
         return source, payload, asides, mistaken
 

@@ -108,18 +108,24 @@ class OperatorCommands(Commands):
     def recover_expired(self, limit: int = 100) -> list[ControlReceipt]:
         """Recover up to ``limit`` jobs whose lease is not live; the sweep that maintenance runs.
 
-        A job that somebody else recovered, renewed or claimed meanwhile is passed over.
+        A job that somebody else recovered, renewed or claimed meanwhile, or that cannot be read, is passed over.
         """
         require_integer("limit", limit, 1, BATCH_MAX)
-        with self._setting.storage.reading() as reader:
-            found = reader.dead(self._setting.namespace, after="", limit=limit)
-        answers = execute(
-            self._setting.storage, [self._recovery(job_id, ENGINE, None) for job_id in found], self._call()
-        )
-        for answer in answers:
-            if isinstance(answer, UnavailableError):
-                raise answer
-        return [answer for answer in answers if isinstance(answer, ControlReceipt)]
+        receipts: list[ControlReceipt] = []
+        after = ""
+        while len(receipts) < limit:
+            with self._setting.storage.reading() as reader:
+                found = reader.dead(self._setting.namespace, after=after, limit=limit - len(receipts))
+            if not found:
+                break
+            after = found[-1]
+            commands = [self._recovery(job_id, ENGINE, None) for job_id in found]
+            for answer in execute(self._setting.storage, commands, self._call()):
+                if isinstance(answer, ControlReceipt):
+                    receipts.append(answer)
+                elif isinstance(answer, UnavailableError) and not receipts:
+                    raise answer
+        return receipts
 
     def epoch(self, group: str) -> int:
         """The current epoch of a worker group (1 where it never advanced)."""

@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from jobledger.domain.lease import Fence
     from jobledger.domain.policies import Backoff, Policy
     from jobledger.domain.store import KEEP, Completion
-    from jobledger.projections.audit import Problem, Verification
+    from jobledger.projections.audit import Verification
     from jobledger.projections.pages import JobPage, UnitPage
     from jobledger.projections.reads import RebuildReport
+    from jobledger.projections.rules import Problem
     from jobledger.projections.timeline import Timeline
     from jobledger.projections.windows import EventWindow, Feed, FeedEntry
 
@@ -106,9 +107,10 @@ _HOMES = {
     "jobledger.domain.lease": ("Fence",),
     "jobledger.domain.policies": ("Backoff", "Policy"),
     "jobledger.domain.store": ("KEEP", "Completion"),
-    "jobledger.projections.audit": ("Problem", "Verification"),
+    "jobledger.projections.audit": ("Verification",),
     "jobledger.projections.pages": ("JobPage", "UnitPage"),
     "jobledger.projections.reads": ("RebuildReport",),
+    "jobledger.projections.rules": ("Problem",),
     "jobledger.projections.timeline": ("Timeline",),
     "jobledger.projections.windows": ("EventWindow", "Feed", "FeedEntry"),
 }

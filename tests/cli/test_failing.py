@@ -1,5 +1,6 @@
 """When a command cannot be done: the exit code tells the family, one sentence tells what to do."""
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -63,12 +64,22 @@ def test_bad_usage_exits_2_and_names_the_help(desk: Desk, arguments: tuple[str, 
 
 
 def test_an_unavailable_store_exits_3(desk: Desk) -> None:
-    desk.path.write_bytes(b"this is no database at all, and long enough to be told from an empty file" * 9)
+    desk.path.unlink()
 
     shown = desk("jobs")
 
     assert shown.code == 3
+    assert "there is no store" in shown.err
+
+
+def test_a_file_that_is_no_database_exits_4(desk: Desk) -> None:
+    desk.path.write_bytes(b"this is no database at all, and long enough to be told from an empty file" * 9)
+
+    shown = desk("jobs")
+
+    assert shown.code == 4
     assert "not an SQLite database" in shown.err
+    assert "back off" not in shown.err
 
 
 def test_a_corrupt_history_exits_4(desk: Desk) -> None:
@@ -197,3 +208,79 @@ def test_a_fault_of_jobledger_itself_is_a_sentence_too(desk: Desk, monkeypatch: 
     assert shown.err.count("\n") == 1
     assert "ZeroDivisionError: as it were\\n\\x1b[31m" in shown.err
     assert "JOBLEDGER_DEBUG=1" in shown.err
+
+
+def test_whatever_is_raised_is_a_sentence_and_with_json_a_document(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver or a handler may raise what is no Exception; a program still gets JSON."""
+
+    class OddError(BaseException): ...
+
+    def broken(*_: object, **__: object) -> None:
+        raise OddError("as it were")
+
+    monkeypatch.setattr(JobStore, "jobs", broken)
+
+    shown = desk("jobs", "--json")
+
+    assert (shown.code, shown.err) == (70, "")
+    assert "OddError: as it were" in shown.document["error"]["message"]
+
+
+MAKING = [("create", "--owner", "a", "--kind", "k"), ("worker", "tests.cli.handlers")]
+
+
+@pytest.mark.parametrize("arguments", MAKING)
+def test_an_older_schema_is_refused_and_only_migrate_changes_it(desk: Desk, arguments: tuple[str, ...]) -> None:
+    """A migration is a decision of its own: old workers may still run, so that nothing migrates by the way."""
+    tamper(desk.path, "DELETE FROM schema_version")
+
+    shown = desk(*arguments)
+
+    assert shown.code == 4
+    assert "run: jobledger migrate --store" in shown.err
+    with contextlib.closing(sqlite3.connect(desk.path)) as connection:
+        assert connection.execute("SELECT count(*) FROM schema_version").fetchone() == (0,)
+
+
+def test_migrate_brings_an_older_schema_up_to_date(empty: Desk) -> None:
+    """It is the command that the refusals name; here the store's first step was recorded, and none was taken."""
+    with contextlib.closing(sqlite3.connect(empty.path)) as connection:
+        connection.execute("CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name, digest, applied_at_us)")
+
+    assert empty("jobs").code == 4
+    assert empty("migrate").code == 0
+    assert empty("jobs").code == 0
+
+
+@pytest.mark.parametrize("arguments", MAKING)
+def test_a_later_schema_is_refused_by_what_could_make_a_store_too(desk: Desk, arguments: tuple[str, ...]) -> None:
+    tamper(desk.path, "INSERT INTO schema_version VALUES (9999, 'later', '', 0)")
+
+    shown = desk(*arguments)
+
+    assert shown.code == 4
+    assert "upgrade jobledger" in shown.err
+
+
+@pytest.mark.parametrize("arguments", MAKING)
+def test_another_programs_database_is_not_made_a_store_by_the_way(empty: Desk, arguments: tuple[str, ...]) -> None:
+    """A mistyped name must not put jobs between somebody else's tables."""
+    tamper(empty.path, "CREATE TABLE theirs (x)")
+    before = empty.path.read_bytes()
+
+    shown = empty(*arguments)
+
+    assert shown.code == 3
+    assert "a database, but it holds no jobs" in shown.err
+    assert empty.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("statement", [None, "PRAGMA user_version = 1"])
+def test_an_empty_file_is_made_a_store(empty: Desk, statement: str | None) -> None:
+    """Also one without a table: another process may be making the same store just now."""
+    empty.path.touch()
+    if statement is not None:
+        tamper(empty.path, statement)
+        assert empty.path.stat().st_size
+
+    assert empty("create", "--owner", "a", "--kind", "k").code == 0

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from jobledger import AsyncJobStore, DurableJobs, JobClient, JobRequest, JobStore, ManualClock, State
+from jobledger.domain.errors import DeadlineExceededError, StoreUnavailableError, UnknownJobError
+from jobledger.domain.history import RecordedEvent
 from tests.contracts.conftest import LEASE
 from tests.contracts.jobs import refuses
 
@@ -89,3 +93,78 @@ def test_the_awaitable_store_has_the_same_methods(store: JobStore) -> None:
         return len({receipt.job_id for receipt in receipts}), status.result
 
     assert asyncio.run(follow()) == (1, 1)
+
+
+def test_waits_take_no_thread_from_other_calls(store: JobStore) -> None:
+    """However many wait, the store answers; and a wait that is cancelled keeps nobody who closes it."""
+    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+
+    async def follow() -> State:
+        awaitable = AsyncJobStore(store, threads_max=1)
+        waits = [asyncio.ensure_future(awaitable.wait(job_id, 3_600)) for _ in range(40)]
+        waits.append(asyncio.ensure_future(awaitable.wait(job_id, timedelta(hours=1))))
+        status = await awaitable.status(job_id)
+        for each in waits:
+            each.cancel()
+        ends = await asyncio.gather(*waits, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        await awaitable.close()
+        return status.state
+
+    assert asyncio.run(asyncio.wait_for(follow(), 20)) is State.QUEUED
+
+
+def test_one_cancelled_wait_leaves_the_others_waiting(store: JobStore) -> None:
+    """They share one thread that watches, and it goes on for those who are left."""
+    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+
+    async def follow() -> State:
+        awaitable = AsyncJobStore(store)
+        dropped, kept = (asyncio.ensure_future(awaitable.wait(job_id, 20)) for _ in range(2))
+        await awaitable.status(job_id)
+        dropped.cancel()
+        await awaitable.request_cancel(job_id, by="ops", reason="no use")
+        return (await kept).state
+
+    assert asyncio.run(follow()) is State.CANCELLED
+
+
+def test_an_awaited_wait_ends_with_its_deadline(store: JobStore) -> None:
+    """It says what it waited for, as the blocking one does."""
+    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+
+    async def follow() -> str:
+        awaitable = AsyncJobStore(store)
+        await awaitable.wait_for_change(0.01)
+        with pytest.raises(DeadlineExceededError) as refusal:
+            await awaitable.wait(job_id, 0.01)
+        return str(refusal.value)
+
+    assert job_id in asyncio.run(follow())
+
+
+def test_a_closed_awaitable_store_says_that_it_was_closed(store: JobStore) -> None:
+    """Whatever is asked of it, the error is one that callers of a store expect."""
+
+    async def follow() -> None:
+        awaitable = AsyncJobStore(store)
+        await awaitable.close()
+        for call in (awaitable.counts(), awaitable.wait("x", 1), awaitable.wait_for_change(1)):
+            with pytest.raises(StoreUnavailableError, match="this store was closed"):
+                await call
+
+    asyncio.run(follow())
+
+
+def test_histories_and_verifications_are_read_as_they_come(store: JobStore) -> None:
+    """Nothing is read before it is asked for, and what is read is what the blocking store gives."""
+    job_ids = sorted(store.create(JobRequest(owner="team", kind="k")).job_id for _ in range(3))
+
+    async def follow() -> tuple[list[RecordedEvent], list[str]]:
+        awaitable = AsyncJobStore(store)
+        events = [event async for event in awaitable.history(job_ids[0])]
+        with pytest.raises(UnknownJobError):
+            [event async for event in awaitable.history("nobody")]
+        return events, [found.job_id async for found in awaitable.verify_all() if found.ok]
+
+    assert asyncio.run(follow()) == (list(store.history(job_ids[0])), job_ids)

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from jobledger.adapters.storage import sqlite_pool
+from jobledger.adapters.storage import migrating, sqlite_pool
+from jobledger.adapters.storage import sqlite as sqlite_module
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.migrating import Migration, migrations
 from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
-from jobledger.adapters.storage.sqlite_session import status_row
+from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.domain.decisions.claiming import claimable
-from jobledger.domain.errors import HistoryCorruptError
+from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 from jobledger.domain.events import EpochAdvanced, HoldPlaced, HoldReleased, Paused, ProgressReported, UnitRecorded
 from jobledger.domain.history import Cause, record
 from jobledger.domain.lease import LeaseRow
@@ -28,6 +30,7 @@ from jobledger.domain.ports import (
     Inherit,
     JobFilter,
     Loaded,
+    ResourceRow,
     ResourceWrite,
     Storage,
     StoredBody,
@@ -272,16 +275,16 @@ def test_a_job_without_an_attempt_has_no_lease_and_no_epoch(storage: Storage) ->
     assert loaded(storage).epoch == 1
 
 
-def test_a_file_of_somebody_else_has_no_schema(tmp_path: Path, clock: ManualClock) -> None:
-    """Neither other tables nor an index of that name are taken for the record of our steps."""
+def test_a_file_of_somebody_else_is_not_taken_for_ours(tmp_path: Path, clock: ManualClock) -> None:
+    """Neither for an empty one, nor for one of ours by a name that it happens to have."""
     path = tmp_path / "theirs.db"
-    with sqlite3.connect(path) as theirs:
+    with closing(sqlite3.connect(path)) as theirs, theirs:
         theirs.execute("CREATE TABLE other (x)")
         theirs.execute("CREATE INDEX schema_version ON other (x)")
-    theirs.close()
     storage = SQLiteStorage(path, clock=clock)
 
-    assert storage.schema_version() == 0
+    with pytest.raises(InvalidRequestError):
+        storage.schema_version()
     storage.close()
 
 
@@ -316,6 +319,85 @@ def test_every_column_of_a_status_row_follows_the_job(tmp_path: Path, clock: Man
         row = loaded(storage)
         assert columns() == status_row(row.job, claimable(row.job), row.head) | {"position": row.position}
     storage.close()
+
+
+def test_a_rebuilt_row_is_right_in_every_column(tmp_path: Path, clock: ManualClock) -> None:
+    """Whatever somebody wrote into it, and into no other."""
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    storage.migrate()
+    written(storage, created("j", key="k", queue="q", priority=3), created("other"))
+
+    def rows() -> list[dict[str, object]]:
+        with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs:
+            theirs.row_factory = sqlite3.Row
+            return [dict(row) for row in theirs.execute("SELECT * FROM job_status ORDER BY position")]
+
+    right, row = rows(), loaded(storage)
+    wrong = [column for column in right[0] if column not in ("position", "job_id", "sequence", "job")]
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs, theirs:
+        for column in wrong:
+            theirs.execute(f"UPDATE job_status SET {column} = 7 WHERE job_id = 'j'")  # noqa: S608  # our own columns
+    with storage.writing(PATIENCE) as session:
+        session.rewrite(row.job, claimable(row.job), row.head, [])
+
+    assert rows() == right
+    storage.close()
+
+
+def test_a_state_that_nobody_knows_is_named_with_its_job(tmp_path: Path, clock: ManualClock) -> None:
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    storage.migrate()
+    written(storage, created("far", namespace="elsewhere"), created("fine"), created("lost"), created("lost, too"))
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs, theirs:
+        theirs.execute("UPDATE job_status SET state = 'lost' WHERE job_id <> 'fine'")
+
+    with storage.reading() as reader, pytest.raises(HistoryCorruptError) as found:
+        reader.counts(NAMESPACE, None, None)
+
+    assert found.value.job_id in {"lost", "lost, too"}
+    storage.close()
+
+
+def test_a_store_knows_how_far_it_was_written(tmp_path: Path, clock: ManualClock) -> None:
+    """Also by another process: that is how those who wait for news are woken."""
+    storage, another = (SQLiteStorage(tmp_path / "jobs.db", clock=clock) for _ in range(2))
+    storage.migrate()
+    assert storage.datastore.last_position() == 0
+
+    written(another, created("j"), created("k"), created("l"))
+
+    assert storage.datastore.last_position() == 3
+    storage.close()
+    another.close()
+
+
+def test_steps_that_were_applied_are_not_applied_again(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = migrations("sqlite")
+    second = Migration(len(first) + 1, "9999_more", "CREATE TABLE more (x);\n")
+    monkeypatch.setattr(migrating, "migrations", lambda _: (*first, second))
+    monkeypatch.setattr(sqlite_module, "SCHEMA_VERSION", len(first) + 1)
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+
+    assert storage.migrate() == len(first) + 1
+    assert storage.migrate() == 0
+    storage.close()
+
+
+def test_a_body_is_dropped_by_its_digest(storage: Storage) -> None:
+    """The other states that are kept stay, and so do those of other jobs."""
+    kept = [keep("state", letter * 5_000) for letter in "ab"]
+    bodies = tuple(
+        StoredBody(each.body.digest, each.aside, is_checkpoint=True) for each in kept if each.aside is not None
+    )
+    written(storage, created("j", bodies=bodies), created("k", bodies=bodies))
+    first, second = (body.digest for body in bodies)
+    written(storage, following(loaded(storage), HoldPlaced(at=NOON, by="o", reason="r"), dropped=(first,)))
+
+    with storage.reading() as reader:
+        assert reader.body("j", first) is None
+        assert [reader.body(*of) is not None for of in (("j", second), ("k", first), ("k", second))] == [True] * 3
 
 
 def _reported(row: Loaded) -> Append:
@@ -374,11 +456,49 @@ def test_what_is_inherited_is_the_sources_and_once(storage: Storage) -> None:
     [shared] = {_proved(storage, "source", unit, "r") for unit in ("u1", "u2")}
     strange = _proved(storage, "bystander", "u3", "s")
 
-    heir = replace(created("heir"), inherit=Inherit("source", 9))
+    with storage.reading() as reader:
+        own = reader.body("source", shared)
+    assert own is not None
+    bodies = (StoredBody(shared, own, is_checkpoint=False),)  # its payload has the same bytes
+    heir = replace(created("heir"), inherit=Inherit("source", 9), bodies=bodies)
     assert written(storage, heir) == [None]
 
     with storage.reading() as reader:
         assert [unit.unit for unit in reader.units("heir", after=None, limit=9)] == ["u1", "u2"]
-        assert reader.body("heir", shared) == reader.body("source", shared)
-        assert reader.body("heir", shared) is not None
+        assert reader.body("heir", shared) == own
         assert reader.body("heir", strange) is None
+
+
+def test_a_resource_names_who_wrote_it_last(storage: Storage) -> None:
+    written(storage, created("j"), created("k"))
+    for version, job in enumerate(("j", "k")):
+        row = claim(storage, job)
+        effect = ResourceWrite("r", version, b"%d" % version, row.job.generation)
+        assert written(storage, progressed(row, effects=(effect,))) == [None]
+
+    with storage.reading() as reader:
+        assert reader.resource(NAMESPACE, "o", "r") == ResourceRow("r", b"1", 2, "k", 1)
+
+
+def test_a_group_stands_where_its_last_event_left_it(storage: Storage) -> None:
+    for _ in range(3):
+        advance_epoch(storage)
+
+    with storage.reading() as reader:
+        row = reader.group(NAMESPACE, "g")
+        last = reader.records(f"group:{NAMESPACE}:g", limit=9)[-1]
+    assert row == GroupRow(4, 3, last.digest)
+
+
+def test_a_rebuilt_row_leaves_its_neighbours_kept_states_alone(storage: Storage) -> None:
+    for job in ("j", "k"):
+        append = created(job)
+        written(storage, replace(append, snapshots=(append.job,)))
+    row = loaded(storage, "j")
+
+    with storage.writing(PATIENCE) as session:
+        session.rewrite(row.job, claimable(row.job), row.head, [])
+
+    with storage.reading() as reader:
+        assert reader.snapshot("j", 9) is None
+        assert reader.snapshot("k", 9) == loaded(storage, "k").job

@@ -98,7 +98,7 @@ def test_the_errors_are_exactly_those_that_were_published() -> None:
     found = {
         (each.__name__, each.code)
         for each in _all_classes(JobledgerError) - UNNAMED
-        if each.__module__.startswith("jobledger.")
+        if each.__module__.startswith("jobledger.domain.")
     }
 
     assert found == {(row[0], code) for rows in PUBLISHED.values() for code, row in rows.items()}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
 from jobledger.domain import decisions
 from jobledger.domain.decisions.claiming import Claimable, claimable
-from jobledger.domain.decisions.creating import Met, prepare, require_operator, require_sequence
-from jobledger.domain.decisions.working import StagedEffect, require_outcome
+from jobledger.domain.decisions.creating import JobRequest, Met, prepare, require_operator, require_sequence
+from jobledger.domain.decisions.working import StagedEffect, require_outcome, stage
 from jobledger.domain.errors import (
     AdmissionRefusedError,
     BudgetExhaustedError,
@@ -39,6 +39,7 @@ from tests.domain.given import (
     claimed,
     completed,
     created,
+    fence,
     hold_placed,
     hold_released,
     interrupted,
@@ -173,7 +174,7 @@ def test_an_expected_sequence_is_compared_by_value_in_both_directions() -> None:
 
 def test_a_large_version_is_compared_by_value() -> None:
     staged = (StagedEffect("r", int(str(MANY)), keep("effect", 1)),)
-    now, own = standing([created(), claimed(1)]), when.fence(1)
+    now, own = standing([created(), claimed(1)]), fence(1)
     state = keep("state", 1).body
 
     assert decisions.checkpoint(now, own, 1, state=state, effects=staged, versions={"r": MANY})
@@ -250,13 +251,26 @@ def test_a_queue_at_and_beyond_its_depth_admits_no_job(queued: int, depth: int) 
 
 def test_a_create_meets_nobody_unless_it_is_said() -> None:
     assert Met() == Met(job=None, submitted=None, queued=0, unadmitted=None)
-    assert only(decisions.create(request(policy=Policy(queue_depth_max=1)), Met(), now=NOON), Created)
+    only(decisions.create(request(policy=Policy(queue_depth_max=1)), Met(), now=NOON), Created)
 
 
 def test_a_label_may_be_empty() -> None:
-    asked = when.JobRequest(owner="o", kind="k", key="k", labels={"flag": ""})
+    asked = JobRequest(owner="o", kind="k", key="k", labels={"flag": ""})
 
     assert prepare(asked, job_id="j", namespace="n", policies={}).request.labels == {"flag": ""}
+
+
+def test_a_request_asks_for_nothing_special_unless_it_says_so() -> None:
+    plain = JobRequest(owner="o", kind="k")
+
+    assert (plain.priority, plain.queue, plain.policy, plain.key, plain.ready_at) == (
+        0,
+        "default",
+        "default",
+        None,
+        None,
+    )
+    assert JobRequest(owner="o", kind="k", controls=cast("tuple[str, ...]", ["pause"])).controls == ("pause",)
 
 
 def test_forks_of_two_sequences_have_two_marks() -> None:
@@ -266,6 +280,20 @@ def test_forks_of_two_sequences_have_two_marks() -> None:
     marks = {derived(job, how="fork").fingerprint for job in (source, earlier)}
 
     assert len(marks) == 2
+
+
+def test_a_key_that_is_taken_is_named() -> None:
+    source, taken = replay([created(), claimed(1), completed(1)]), replay([created(key="again")])
+
+    for decide in (decisions.rerun, decisions.fork):
+        with pytest.raises(JobExistsError) as refusal:
+            decide(derived(source, how="rerun", key="again"), source, Met(job=taken), now=NOON)
+        assert refusal.value.key == "again"
+
+
+def test_effects_are_a_list_of_effects() -> None:
+    with pytest.raises(InvalidRequestError, match="a list of Effect is needed, not str"):
+        stage("effects")  # type: ignore[arg-type]  # the mistake
 
 
 def test_an_unknown_sequence_is_named_as_it_was_asked_for() -> None:

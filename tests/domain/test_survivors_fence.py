@@ -44,6 +44,15 @@ def test_an_attempt_of_any_other_epoch_is_fenced_off(epoch: int) -> None:
         require_fence(now, fence(1, epoch=3), 1)
 
 
+def test_large_numbers_are_compared_by_value() -> None:
+    """Beyond those that Python keeps once only."""
+    large = int("1000")
+    now = standing([created(), claimed(1000, epoch=1000)], epoch=large)
+
+    assert not now.is_epoch_stale
+    assert require_fence(now, fence(large, epoch=large), 1).epoch == 1000
+
+
 def test_an_attempt_whose_lease_row_is_gone_can_write_nothing() -> None:
     now = replace(standing([created(), claimed(1)]), lease=None)
 

@@ -22,6 +22,13 @@ def test_a_state_that_comes_again_is_kept_once_and_as_the_newest(first: str, sec
     assert job.kept == (second, first)
 
 
+def test_a_state_that_is_saved_again_is_known_by_its_digest() -> None:
+    """The digest of a stored event is another object than that of the state."""
+    job = replay([created(), claimed(1), saved("a" * 64), saved("b" * 64), saved("".join(["b"] * 64))])
+
+    assert job.kept == ("a" * 64, "b" * 64)
+
+
 def test_a_new_job_begins_to_count_at_its_creation() -> None:
     plain, derived = replay([created()]), replay([created(checkpoint=body(4), units=2)])
 

@@ -108,8 +108,8 @@ def _claimed(**changes: Callable[[Claimed], Any]) -> dict[Any, Any]:
 
 
 def _recovering(change: Callable[[Standing, list[JobEvent]], list[JobEvent]]) -> dict[Any, Any]:
-    def twin(standing: Standing) -> list[JobEvent]:
-        return change(standing, list(_recover(standing)))
+    def twin(standing: Standing, *, by: str = ENGINE) -> list[JobEvent]:
+        return change(standing, list(_recover(standing, by=by)))
 
     return {_recover: twin}
 
@@ -230,7 +230,7 @@ RECOVERY_MUTANTS: Final = (
     Mutant(
         "recovery_ignores_a_live_lease",
         "Recovery ends live attempts.",
-        {_recover: lambda standing: _recover(as_dead(standing))},
+        {_recover: lambda standing, **given: _recover(as_dead(standing), **given)},
     ),
     Mutant("recovery_completes", "Recovery takes an interruption for a success.", _recovering(_completed)),
     Mutant(

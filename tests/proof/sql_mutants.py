@@ -26,16 +26,9 @@ from tests.proof.broken_code import Breakage, Verdict, replace_code, try_all
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 STORAGE: Final = ROOT / "adapters" / "storage"
-FILES: Final = (
-    "migrating.py",
-    "sqlite_claims.py",
-    "sqlite_listing.py",
-    "sqlite_reading.py",
-    "sqlite_recorders.py",
-    "sqlite_session.py",
-    "sqlite_writes.py",
-)
+FILES: Final = tuple(sorted(path.name for path in STORAGE.glob("*.py") if not path.name.startswith("memory")))
 PAGE: Final = ROOT / "docs" / "mutants.md"
+HEADING: Final = "## Statements"
 
 SUITE: Final = (
     "tests/contracts/test_storage_rules.py",
@@ -219,7 +212,7 @@ def _mutants_of(file: str) -> Iterator[Mutant]:
         text = node.value
         assert isinstance(text, str)
         for kind, start, end, instead in changes_of(text):
-            mutant = Mutant(file, place, kind, start, end, instead, text, at)
+            mutant = Mutant(file, f"{file.removesuffix('.py')}.{place}", kind, start, end, instead, text, at)
             if (at, mutant.mutated) not in seen and mutant.mutated != text:
                 seen.add((at, mutant.mutated))
                 yield mutant
@@ -265,7 +258,7 @@ def breakage(mutant: Mutant) -> Breakage:
 
 def explained() -> set[str]:
     """The labels of the mutants that the page explains."""
-    rows = re.findall(r"(?m)^\| `([^`]+)` \| `([^`]+)` \| \S", PAGE.read_text("utf-8")) if PAGE.exists() else []
+    rows = re.findall(r"(?m)^- `([^`]+)` `([^`]+)`: \S", PAGE.read_text("utf-8").partition(HEADING)[2])
     return {f"{place} | {change}" for place, change in rows}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from jobledger.domain.decisions.claiming import claimable
@@ -117,6 +120,13 @@ def loaded(storage: Storage, job_id: str = "j") -> Loaded:
     """A job that exists."""
     with storage.reading() as reader:
         return reader.load([job_id])[job_id]
+
+
+def tampered(path: Path, *statements: str) -> None:
+    """Change a SQLite file behind its store's back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def claim(storage: Storage, job_id: str = "j", **fields: Any) -> Loaded:

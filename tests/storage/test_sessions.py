@@ -138,9 +138,9 @@ def test_a_writer_waits_no_longer_than_its_patience(storage: Store) -> None:
 
 
 def test_a_session_inside_a_session_is_refused(storage: Store) -> None:
-    """Waiting for oneself would be waiting for ever."""
+    """At once, however patient it is: waiting for oneself would be waiting for ever."""
     with storage.writing(PATIENCE) as session:
-        with pytest.raises(StoreUnavailableError), storage.writing(MOMENT):
+        with pytest.raises(InvalidRequestError, match="same store"), storage.writing(timedelta(days=1)):
             pass
         assert session.append([created()]) == [None]
 

@@ -11,10 +11,10 @@ import pytest
 
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.sqlite import SQLiteStorage
-from jobledger.adapters.storage.sqlite_errors import after_commit, code_of, unavailable
+from jobledger.adapters.storage.sqlite_errors import after_commit, code_of, failure
 from jobledger.domain.errors import HistoryCorruptError, OutcomeUnknownError, StoreUnavailableError
 from jobledger.domain.ports import StoredBody, UnitRow
-from tests.storage.given import PATIENCE, body, claim, created, loaded, progressed, written
+from tests.storage.given import PATIENCE, body, claim, created, loaded, progressed, tampered, written
 from tests.storage.processes import run
 
 PAGE = b"x" * 4096
@@ -65,12 +65,13 @@ def test_an_error_that_a_caller_hides_commits_nothing(sqlite: SQLiteStorage) -> 
 
 def test_a_rollback_that_a_caller_hides_commits_nothing(sqlite: SQLiteStorage) -> None:
     """A conflict clause rolls back without a word of ours; what comes after it would commit by itself."""
+    tampered(sqlite.path, "CREATE TABLE mine (x UNIQUE)", "INSERT INTO mine VALUES (1)")
 
     def hides() -> None:
         with sqlite.writing(PATIENCE) as session:
             session.append([created("a")])
             with contextlib.suppress(sqlite3.IntegrityError):
-                session.connection.execute("INSERT OR ROLLBACK INTO job_status SELECT * FROM job_status")
+                session.connection.execute("INSERT OR ROLLBACK INTO mine VALUES (1)")
             with contextlib.suppress(StoreUnavailableError):
                 session.append([created("b")])
 
@@ -106,8 +107,10 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, clock: ManualC
     path.write_bytes(b"Dear reader, " * 1000)
     storage = SQLiteStorage(path, clock=clock)
 
-    with pytest.raises(StoreUnavailableError, match="not an SQLite database"):
+    with pytest.raises(HistoryCorruptError, match="not an SQLite database") as refused:
         storage.migrate()
+
+    assert "try again" not in str(refused.value)
 
     assert path.read_bytes() == b"Dear reader, " * 1000
 
@@ -127,21 +130,22 @@ def test_a_damaged_file_is_named_so(sqlite: SQLiteStorage) -> None:
         file.write(b"\xff" * (size - 4096))
     damaged = SQLiteStorage(path, clock=sqlite.clock)
 
-    with pytest.raises(StoreUnavailableError, match="damaged"):
+    with pytest.raises(HistoryCorruptError, match="damaged") as refused:
         loaded(damaged, "7")
+
+    assert "try again" not in str(refused.value)
 
 
 def test_a_status_row_that_cannot_be_read_stops_its_job_only(sqlite: SQLiteStorage) -> None:
     """Broken JSON, another job's state, or one of another sequence."""
     written(sqlite, *(created(name) for name in ("broken", "foreign", "moved", "fine")))
     claim(sqlite, "moved")
-    with sqlite.writing(PATIENCE) as session:
-        execute = session.connection.execute
-        execute("UPDATE job_status SET job = '{' WHERE job_id = 'broken'")
-        execute(
-            "UPDATE job_status SET job = (SELECT job FROM job_status WHERE job_id = 'fine') WHERE job_id = 'foreign'"
-        )
-        execute("UPDATE job_status SET sequence = 1 WHERE job_id = 'moved'")
+    tampered(
+        sqlite.path,
+        "UPDATE job_status SET job = '{' WHERE job_id = 'broken'",
+        "UPDATE job_status SET job = (SELECT job FROM job_status WHERE job_id = 'fine') WHERE job_id = 'foreign'",
+        "UPDATE job_status SET sequence = 1 WHERE job_id = 'moved'",
+    )
 
     for name in ("broken", "foreign", "moved"):
         with pytest.raises(HistoryCorruptError) as stopped:
@@ -153,11 +157,43 @@ def test_a_status_row_that_cannot_be_read_stops_its_job_only(sqlite: SQLiteStora
 def test_a_receipt_that_cannot_be_read_stops_its_job(sqlite: SQLiteStorage) -> None:
     written(sqlite, created())
     written(sqlite, progressed(claim(sqlite), unit=UnitRow("u", body(1), 1, 3)))
-    with sqlite.writing(PATIENCE) as session:
-        session.connection.execute("UPDATE job_unit SET receipt = '[]'")
+    tampered(sqlite.path, "UPDATE job_unit SET receipt = '[]'")
 
     with pytest.raises(HistoryCorruptError), sqlite.reading() as reader:
         reader.unit("j", "u")
+
+
+def test_a_state_that_does_not_exist_is_named_by_counts(sqlite: SQLiteStorage) -> None:
+    """With a job that is said to be in it."""
+    written(sqlite, created("fine"), created("odd"))
+    tampered(sqlite.path, "UPDATE job_status SET state = 'garbage' WHERE job_id = 'odd'")
+
+    with pytest.raises(HistoryCorruptError, match="garbage") as stopped, sqlite.reading() as reader:
+        reader.counts("n", None, None)
+
+    assert stopped.value.job_id == "odd"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE job_lease SET expires_at_us = 9000000000000000000",
+        "UPDATE job_lease SET expires_at_us = 1e300",
+        "UPDATE job_lease SET expires_at_us = 'soon'",
+        "UPDATE job_lease SET generation = 'one'",
+    ],
+)
+def test_a_lease_that_cannot_be_read_stops_its_job(sqlite: SQLiteStorage, damage: str) -> None:
+    """Also at an append, which compares with it."""
+    written(sqlite, created("fine"), created("odd"))
+    running = claim(sqlite, "odd")
+    tampered(sqlite.path, damage)
+
+    with pytest.raises(HistoryCorruptError) as stopped:
+        written(sqlite, progressed(running))
+
+    assert stopped.value.job_id == "odd"
+    assert claim(sqlite, "fine").job.generation == 1
 
 
 # Commits --------------------------------------------------------------------------------------------------------------
@@ -185,7 +221,7 @@ def test_a_commit_that_is_refused_commits_nothing(sqlite: SQLiteStorage) -> None
 COMMIT_ON_A_BROKEN_DISK = """
     import resource, signal
     from jobledger.domain.errors import OutcomeUnknownError, StoreUnavailableError
-    from tests.storage.given import PATIENCE, created, written
+    from tests.storage.given import PATIENCE, created, tampered, written
     from jobledger.adapters.storage.clocks import SystemClock
     from jobledger.adapters.storage.sqlite import SQLiteStorage
 
@@ -249,22 +285,32 @@ def test_only_an_open_transaction_is_surely_not_committed(code: int, in_transact
         (sqlite3.SQLITE_LOCKED, "locked"),
         (sqlite3.SQLITE_FULL, "no room"),
         (sqlite3.SQLITE_READONLY_DBMOVED, "read-only"),
-        (sqlite3.SQLITE_NOTADB, "not an SQLite database"),
-        (sqlite3.SQLITE_CORRUPT_INDEX, "damaged"),
         (sqlite3.SQLITE_IOERR_READ, "reading or writing"),
         (sqlite3.SQLITE_CANTOPEN, "permissions"),
         (sqlite3.SQLITE_ERROR, "text"),
     ],
 )
 def test_each_reason_says_what_to_mend(code: int, says: str) -> None:
-    reason = unavailable(sqlite_error(code), Path("/jobs.db")).reason
+    error = failure(sqlite_error(code), Path("/jobs.db"))
 
-    assert says in reason
-    assert "/jobs.db" in reason
+    assert isinstance(error, StoreUnavailableError)
+    assert says in error.reason
+    assert "/jobs.db" in error.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(sqlite3.SQLITE_NOTADB, "not an SQLite database"), (sqlite3.SQLITE_CORRUPT_INDEX, "damaged")]
+)
+def test_a_file_that_no_waiting_mends_is_corrupt(code: int, says: str) -> None:
+    error = failure(sqlite_error(code), Path("/jobs.db"))
+
+    assert isinstance(error, HistoryCorruptError)
+    assert says in str(error)
+    assert "/jobs.db" in str(error)
 
 
 def test_an_error_without_a_code_is_told_as_it_is() -> None:
     plain: Any = sqlite3.ProgrammingError("Cannot operate on a closed database.")
 
     assert code_of(plain) == 0
-    assert "closed database" in unavailable(plain, Path("/jobs.db")).reason
+    assert "closed database" in str(failure(plain, Path("/jobs.db")))

@@ -31,6 +31,7 @@ from tests.storage.given import (
     loaded,
     progressed,
     renewed,
+    tampered,
     written,
 )
 
@@ -204,9 +205,8 @@ def test_claims_and_recovery_search_their_indexes(full: SQLiteStorage, statement
 
 def test_a_plan_without_its_index_is_noticed(full: SQLiteStorage, statements: list[str]) -> None:
     """The control of the tests above."""
-    with full.writing(PATIENCE) as session:
-        for index in ("owner", "owner_state", "newest", "state", "queue", "queue_state", "kind", "walk"):
-            session.connection.execute(f"DROP INDEX job_status_{index}")
+    indexes = ("owner", "owner_state", "newest", "state", "queue", "queue_state", "kind", "walk")
+    tampered(full.path, *(f"DROP INDEX job_status_{index}" for index in indexes))
     statements.clear()
     with full.reading() as reader:
         READS["newest of an owner"](reader)

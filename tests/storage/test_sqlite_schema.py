@@ -16,9 +16,15 @@ from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.migrating import Migration, migrations
 from jobledger.adapters.storage.sqlite import SCHEMA_VERSION, SQLiteStorage
 from jobledger.adapters.storage.sqlite_datastore import SQLiteLedgerDatastore
+from jobledger.adapters.storage.sqlite_leash import OUR_TABLES
 from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerRecorder
-from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
-from tests.storage.given import NOON, PATIENCE, created, written
+from jobledger.domain.errors import (
+    HistoryCorruptError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    StoreUnavailableError,
+)
+from tests.storage.given import NOON, PATIENCE, created, tampered, written
 from tests.storage.processes import run_together
 
 MIGRATE = """
@@ -121,6 +127,54 @@ def test_a_step_that_fails_leaves_nothing_of_itself(sqlite: SQLiteStorage, monke
     with sqlite.datastore.transaction(commit=False) as cursor:
         cursor.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'")
         assert cursor.fetchone()[0] == 0
+
+
+def test_a_step_that_was_changed_after_it_was_applied_is_noticed(sqlite: SQLiteStorage, clock: ManualClock) -> None:
+    """The file then has another schema under the same number."""
+    tampered(sqlite.path, "UPDATE schema_version SET digest = 'other'")
+    store = SQLiteStorage(sqlite.path, clock=clock)
+
+    for attempt in (store.require_schema, store.migrate, store.reading().__enter__):
+        with pytest.raises(HistoryCorruptError, match="schema step"):
+            attempt()
+
+
+OTHERS: dict[str, str] = {
+    "a table": "CREATE TABLE theirs (x)",
+    "a table of versions": "CREATE TABLE schema_version (version INTEGER)",
+    "a view": "CREATE VIEW theirs AS SELECT 1",
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_database_of_another_program_is_left_as_it_is(unmade: SQLiteStorage, other: str) -> None:
+    """Nobody brings it into another mode or adds a table, not even who migrates."""
+    tampered(unmade.path, OTHERS[other])
+    before = unmade.path.read_bytes()
+    recorder = SQLiteLedgerRecorder(SQLiteLedgerDatastore(str(unmade.path)))
+
+    for attempt in (unmade.require_schema, unmade.migrate, unmade.reading().__enter__, recorder.create_table):
+        with pytest.raises(InvalidRequestError, match="another program"):
+            attempt()
+
+    assert unmade.path.read_bytes() == before
+    assert [file.name for file in unmade.path.parent.iterdir()] == [unmade.path.name]
+
+
+def test_an_empty_file_becomes_a_store(unmade: SQLiteStorage) -> None:
+    """The control of the test above: it is nobody's."""
+    unmade.path.touch()
+
+    assert unmade.migrate() == SCHEMA_VERSION
+
+
+def test_a_callers_tables_are_known_from_ours(sqlite: SQLiteStorage) -> None:
+    """The leash of a caller's statements names every table of the schema, and no other."""
+    with sqlite.datastore.transaction(commit=False) as cursor:
+        cursor.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        tables = {row["name"] for row in cursor.fetchall()}
+
+    assert tables == OUR_TABLES
 
 
 def test_the_library_makes_the_same_schema(unmade: SQLiteStorage) -> None:

@@ -28,6 +28,7 @@ from tests.storage.given import (
     loaded,
     progressed,
     renewed,
+    tampered,
     written,
 )
 from tests.storage.processes import run
@@ -157,8 +158,7 @@ def test_readers_do_not_wait_for_writers_or_for_each_other(sqlite: SQLiteStorage
 def test_a_position_is_never_given_twice(sqlite: SQLiteStorage) -> None:
     """Also after the newest rows of the log were deleted, as an archive does."""
     written(sqlite, created("a"), created("b"))
-    with sqlite.writing(PATIENCE) as session:
-        session.connection.execute("DELETE FROM stored_events WHERE originator_id = 'b'")
+    tampered(sqlite.path, "DELETE FROM stored_events WHERE originator_id = 'b'")
 
     written(sqlite, created("c"))
 
@@ -426,6 +426,69 @@ def test_a_fork_waits_for_the_transactions_of_other_threads(tmp_path: Path) -> N
     )
 
     assert "child reads []" in out
+
+
+FORK_TOGETHER = """
+    import faulthandler, multiprocessing, threading
+    from tests.storage.given import created, written
+
+    faulthandler.dump_traceback_later(int(os.environ.get("PATIENCE", 60)), exit=True)
+    failures = []
+
+    def repeatedly(work):
+        def run():
+            for number in range(25):
+                try:
+                    work(number)
+                except BaseException as error:
+                    failures.append(repr(error))
+        return threading.Thread(target=run)
+
+    def create(number):
+        assert written(storage, created(f"{threading.get_ident()}-{number}")) == [None]
+
+    def start(number):
+        process = multiprocessing.get_context("fork").Process(target=int)
+        process.start()
+        process.join()
+
+    def fork(number):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    threads = [repeatedly(work) for work in (create, start, fork) * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with storage.reading() as reader:
+        print("jobs:", len(reader.job_ids("n", after="", limit=1000)), failures)
+"""
+
+
+def test_threads_that_fork_at_once_do_not_stop_the_store(tmp_path: Path) -> None:
+    """One fork after the other, while others write; every job is there and nobody waits for ever."""
+    out = forked(FORK_TOGETHER, tmp_path / "jobs.db")
+
+    assert out == "jobs: 75 []\n"
+
+
+# The same on a twin in which one fork overtakes another that still waits for an open transaction.
+OVERTAKING = """
+    from types import SimpleNamespace
+    from jobledger.adapters.storage import sqlite_pool
+
+    os.environ["PATIENCE"] = "5"
+    sqlite_pool._forks._turn = SimpleNamespace(acquire=int, release=int)
+"""
+
+
+def test_forks_that_overtake_each_other_stop_the_store(tmp_path: Path) -> None:
+    """The control of the test above."""
+    with pytest.raises(AssertionError, match="Timeout"):
+        forked(textwrap.dedent(OVERTAKING) + textwrap.dedent(FORK_TOGETHER), tmp_path / "jobs.db")
 
 
 @contextmanager

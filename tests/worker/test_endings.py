@@ -16,11 +16,13 @@ from jobledger.adapters.worker import (
     Defer,
     JobCancelled,
     JobContext,
+    JobParked,
     Partial,
     Retry,
     Unavailable,
     durable_job,
 )
+from jobledger.adapters.worker.publishing import DEFER_MIN
 from jobledger.domain.answers import JobStatus
 from jobledger.domain.decisions.working import Effect
 from jobledger.domain.events import Outcome
@@ -176,14 +178,58 @@ def test_a_retry_names_the_error_behind_it_and_waits_as_it_says(memory: JobStore
 def test_a_deferral_counts_as_no_failure_and_may_save(store: JobStore, until_when: Any) -> None:
     @durable_job("k")
     def handler(job: JobContext) -> Any:
-        if job.attempt < 8:
+        if job.attempt < 3:
             return Defer(until_when, state=job.attempt)
         return job.state
 
     status = ran(store, handler, "k", policy="small")
 
-    assert status.result == 7
+    assert status.result == 2
     assert status.failures == 0
+
+
+@pytest.mark.parametrize("until_when", [0, datetime(2020, 1, 1, tzinfo=UTC)])
+def test_a_deferral_waits_a_second_at_least(memory: JobStore, until_when: Any) -> None:
+    """It has no budget, so a handler that defers to now would take all of a store's time."""
+
+    @durable_job("k")
+    def handler() -> None:
+        raise Defer(until_when)
+
+    with hosted(memory, handler):
+        job_id = created(memory, "k")
+        until(memory, lambda: memory.status(job_id).state is State.PAUSED)
+
+    [paused] = [event for event in memory.history(job_id) if event.name == "Paused"]
+    ready_at = datetime.fromisoformat(str(paused.data["ready_at"]))
+    assert ready_at - paused.at > 0.9 * DEFER_MIN
+
+
+def test_parking_without_a_hold_or_a_drain_is_a_failed_attempt(memory: JobStore) -> None:
+    """JobParked is the host's word: a handler that raises it unasked would be claimed again at once, for ever."""
+
+    @durable_job("k")
+    def handler() -> None:
+        raise JobParked
+
+    status = ran(memory, handler, "k", policy="small")
+
+    assert status.state is State.FAILED
+    assert status.error is not None
+    assert status.error.startswith("JobParked: no hold is in force")
+
+
+def test_cancelling_without_a_request_is_a_failed_attempt(memory: JobStore) -> None:
+    """A job ends as cancelled only where somebody asked for it."""
+
+    @durable_job("k")
+    def handler() -> None:
+        raise JobCancelled
+
+    status = ran(memory, handler, "k", policy="small")
+
+    assert status.state is State.FAILED
+    assert str(status.error).startswith("cancel_not_requested")
 
 
 def test_a_deferral_with_a_state_that_cannot_be_saved_fails_the_attempt(memory: JobStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -27,7 +28,7 @@ from jobledger.domain.answers import Progress
 from jobledger.domain.decisions.working import Effect
 from jobledger.domain.errors import CheckpointTooLargeError, EffectConflictError, InvalidRequestError
 from jobledger.domain.job import State
-from tests.worker.hosting import created, ended, hosted, names, ran
+from tests.worker.hosting import PATIENCE, created, ended, hosted, names, ran
 
 
 def test_a_function_is_given_context_and_payload(store: JobStore) -> None:
@@ -304,30 +305,14 @@ def test_units_of_an_async_handler_may_be_coroutines_and_run_side_by_side(store:
 
 
 def test_the_first_receipt_of_a_unit_wins_a_race(memory: JobStore) -> None:
-    """Both threads of one attempt did the work; what is on record is what both are told."""
-    both_work = threading.Barrier(2)
+    """Where a thread and a task of one attempt both did the work, what is on record is what both are told."""
 
     @durable_job("k")
     def handler(job: JobContext) -> Any:
-        answers: list[Any] = []
+        assert job.recorded("u") is None
+        return [job.record("u", number) for number in (1, 2)]
 
-        def work(number: int) -> int:
-            both_work.wait(10)
-            return number
-
-        threads = [
-            threading.Thread(target=lambda number=number: answers.append(job.unit("u", work, number)))
-            for number in (1, 2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return answers
-
-    result = ran(memory, handler, "k").result
-
-    assert result[0] == result[1]
+    assert ran(memory, handler, "k").result == [1, 1]
 
 
 def test_effects_commit_with_the_next_checkpoint_and_with_the_result(store: JobStore) -> None:
@@ -580,3 +565,45 @@ def test_no_task_is_lost_to_the_garbage_collector(memory: JobStore) -> None:
             results.append(memory.status(job_id).result)
 
     assert results == list(range(100))
+
+
+def test_a_unit_that_several_threads_ask_for_is_done_once(memory: JobStore) -> None:
+    """The first thread does the work, and the others wait for its receipt."""
+    calls: list[int] = []
+    together = threading.Barrier(4)
+
+    @durable_job("k")
+    def handler(job: JobContext) -> list[Any]:
+        def work() -> int:
+            calls.append(1)
+            return len(calls)
+
+        def ask(_: int) -> Any:
+            together.wait(PATIENCE)
+            return job.unit("same", work)
+
+        with ThreadPoolExecutor(4) as threads:
+            return list(threads.map(ask, range(4)))
+
+    assert ran(memory, handler, "k").result == [1, 1, 1, 1]
+    assert len(calls) == 1
+
+
+def test_a_unit_that_several_tasks_ask_for_is_done_once(memory: JobStore) -> None:
+    """Tasks take turns as threads do, and a unit inside itself does not wait for itself."""
+    calls: list[int] = []
+
+    @durable_job("k")
+    async def handler(job: AsyncJobContext) -> list[Any]:
+        async def inner() -> int:
+            calls.append(1)
+            await asyncio.sleep(0)
+            return len(calls)
+
+        async def work() -> Any:
+            return await job.unit("same", inner)
+
+        return list(await asyncio.gather(*(job.unit("same", work) for _ in range(4))))
+
+    assert ran(memory, handler, "k").result == [1, 1, 1, 1]
+    assert len(calls) == 1

@@ -470,7 +470,7 @@ def test_well_shaped_handlers_are_accepted(memory: JobStore) -> None:
         def done(self) -> Progress | int:
             return 1
 
-    @durable_job("first", policy="index", controls=("cancel",))
+    @durable_job("first", policy="small", controls=("cancel",))
     class First(Base):
         def __init__(self) -> None:
             self.count = 0
@@ -491,4 +491,33 @@ def test_well_shaped_handlers_are_accepted(memory: JobStore) -> None:
 
     host = JobHost(memory, [First, second])
 
-    assert host.request_defaults("first") == ("index", ("cancel",))
+    assert host.request_defaults("first") == ("small", ("cancel",))
+
+
+def test_a_policy_that_the_store_does_not_know_is_refused_before_anything_is_claimed(memory: JobStore) -> None:
+    """A worker that was started without its policies says so at once, and names the known ones."""
+
+    @durable_job("k", policy="nightly")
+    def handler() -> None: ...
+
+    with pytest.raises(InvalidHookError, match="no policy 'nightly'; known ones: default, hasty, quick"):
+        JobHost(memory, [handler])
+
+
+def test_a_handler_that_is_given_twice_is_said_to_be_given_twice(memory: JobStore) -> None:
+    """It is no second handler of its kind, so the sentence must not look for one."""
+
+    @durable_job("k")
+    def handler() -> None: ...
+
+    with pytest.raises(InvalidHookError, match="handler: it is given twice; name each handler once"):
+        JobHost(memory, [handler, handler])
+
+
+def test_a_control_that_is_named_twice_is_refused_where_it_stands() -> None:
+    """Else every creation of such a job would be refused, far from the mistake."""
+
+    def handler() -> None: ...
+
+    with pytest.raises(InvalidHookError, match="a control is named twice"):
+        durable_job("k", controls=("cancel", "cancel"))(handler)
