@@ -5,9 +5,14 @@ A test leaves `max_examples` alone, or the variable has no power over it.
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
+
+# A run that was started in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _EXAMPLES = os.environ.get("JOBLEDGER_EXAMPLES", "")
 

@@ -74,10 +74,12 @@ def test_an_empty_environment_can_use_it(built: Built, which: str, tmp_path: Pat
     where = _run([str(python), "-c", "import jobledger; print(jobledger.__file__)"], cwd=tmp_path)
     as_program = _run([str(python.parent / "jobledger"), "--help"], cwd=tmp_path)
     as_module = _run([str(python), "-m", "jobledger", "--help"], cwd=tmp_path)
+    played = _run([str(python.parent / "jobledger"), "demo"], cwd=tmp_path)
 
     assert Path(where.strip()).is_relative_to(tmp_path / "env")
     assert "Usage" in as_program
     assert "Usage" in as_module
+    assert "verify: ok" in played
 
 
 def _empty_environment(folder: Path) -> Path:
