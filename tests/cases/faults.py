@@ -156,6 +156,9 @@ GUARDED: Final[Mapping[str, tuple[str, ...]]] = {
         f"{CREATING}::test_a_create_that_breaks_down_anywhere_leaves_nothing_and_can_be_repeated",
     ),
     # Stopping, events, SQLite
+    "a transaction that cannot be undone keeps its lock for ever": (
+        f"{CREATING}::test_a_transaction_that_cannot_be_rolled_back_holds_nobody_up",
+    ),
     "a stop hangs on a handler that swallows everything": (
         f"{HOSTS}::test_a_handler_that_swallows_everything_does_not_hang_a_drain",
     ),

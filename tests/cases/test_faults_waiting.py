@@ -39,7 +39,7 @@ def test_an_event_loop_turns_while_a_store_makes_its_caller_wait(clock: ManualCl
 
 def test_a_call_gives_up_when_its_patience_ends(store: JobStore) -> None:
     """Somebody holds the write lock for ever: the call says so in time, and works once the lock is free."""
-    storage = store._setting.storage  # noqa: SLF001  # somebody else's transaction  # pyright: ignore[reportPrivateUsage]
+    storage = store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # somebody else's transaction
     hasty = store.within(0.05)
     began = time.monotonic()
 

@@ -135,7 +135,8 @@ def test_events_of_a_groups_stream_never_go_back_in_time(store: JobStore, clock:
     clock.step(-timedelta(hours=1))
 
     assert store.advance_epoch("g", by="ops", reason="release") == 3
-    with store._setting.storage.reading() as reader:  # noqa: SLF001  # no public reader of a group's stream  # pyright: ignore[reportPrivateUsage]
+    storage = store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # no public reader of it
+    with storage.reading() as reader:
         times = [read(stored).at for stored in reader.records(group_stream("default", "g"), limit=9)]
     assert times == sorted(times)
     assert group_stream("a:b", "c") != group_stream("a", "b:c")

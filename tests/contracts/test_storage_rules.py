@@ -344,6 +344,31 @@ def test_a_rebuilt_row_is_right_in_every_column(tmp_path: Path, clock: ManualClo
     storage.close()
 
 
+def test_open_attempts_without_a_lease_row_are_found_for_recovery(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order among the others whose lease is not live, and in their namespace only."""
+    monkeypatch.setattr(sqlite_pool, "connect", reversing)
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    storage.migrate()
+    ids = ["c", "a", "d", "b", "e"]
+    written(storage, *(created(job) for job in ids), created("far", namespace="elsewhere"), created("queued"))
+    for job in [*ids, "far"]:
+        claim(storage, job)
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs, theirs:
+        theirs.execute("DELETE FROM job_lease WHERE job_id IN ('a', 'b', 'c', 'far')")
+
+    assert dead(storage) == ["a", "b", "c"]
+    assert dead(storage, limit=1) == ["a"]
+    assert dead(storage, limit=2) == ["a", "b"]
+    assert dead(storage, after="a", limit=1) == ["b"]
+    assert dead(storage, after="c") == []
+    assert dead(storage, namespace="elsewhere") == ["far"]
+    clock.advance(LEASE)
+    assert dead(storage, limit=4) == ["a", "b", "c", "d"]
+    storage.close()
+
+
 def test_a_state_that_nobody_knows_is_named_with_its_job(tmp_path: Path, clock: ManualClock) -> None:
     storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
     storage.migrate()
