@@ -120,6 +120,11 @@ def _answer(arguments: Sequence[str]) -> int:
         return end.exit_code
     except typer.Abort:
         return INTERRUPTED
+    except SystemExit as end:
+        # So rich ends a program whose output nobody reads any more.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise BrokenPipeError from end
+        return explain(end, as_json=as_json)
     except BaseException as error:  # noqa: BLE001  # whatever it is, people get a sentence and scripts an exit code
         return explain(error, as_json=as_json)
     return DONE

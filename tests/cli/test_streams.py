@@ -27,6 +27,19 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Desk) -> None:
     assert (running.returncode, complaint) == (141, "")
 
 
+@pytest.mark.parametrize("command", [["--help"], ["jobs"], ["create", "--help"]])
+def test_a_reader_that_was_never_there_is_no_fault(desk: Desk, command: list[str]) -> None:
+    """As in `jobledger --help | true`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = process(*command, url=desk.url, stdout=writing, stderr=subprocess.PIPE)
+    finally:
+        os.close(writing)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2), (2,)])
 def test_closed_streams_are_no_failure(desk: Desk, closed: tuple[int, ...]) -> None:
     done = subprocess.run(
