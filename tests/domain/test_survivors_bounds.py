@@ -1,0 +1,122 @@
+"""Edges of bounds that examples elsewhere do not reach: published limits, and what lies exactly at one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from jobledger.domain import bounds
+from jobledger.domain.bounds import (
+    BATCH_MAX,
+    ERROR_CHARACTERS_MAX,
+    INSTANT_MAX,
+    NAMES_MAX,
+    NUMBER_CHARACTERS_MAX,
+    error_text,
+    parse_json,
+    require_batch,
+    require_flag,
+    require_instant,
+    require_names,
+    require_storable,
+)
+from jobledger.domain.errors import InvalidRequestError, UnstorableValueError
+
+
+def test_every_bound_has_its_published_value() -> None:
+    """A stored value that was within them once has to stay within them."""
+    published = {
+        "DEPTH_MAX": 64,
+        "NODES_MAX": 5_000_000,
+        "NUMBER_CHARACTERS_MAX": 400,
+        "NAME_CHARACTERS_MAX": 255,
+        "REASON_CHARACTERS_MAX": 2_000,
+        "ERROR_CHARACTERS_MAX": 8_000,
+        "LABELS_MAX": 32,
+        "EFFECTS_MAX": 100,
+        "BATCH_MAX": 1_000,
+        "PAGE_MAX": 1_000,
+        "NAMES_MAX": 100,
+        "BOUNDARY_BYTES_MAX": 65_536,
+        "PATH_CHARACTERS_MAX": 120,
+        "JSON_TEXT_BYTES_MAX": 268_435_456,
+        "PRIORITY_MAX": 2_147_483_647,
+        "INTEGER_MAX": 9_223_372_036_854_775_807,
+        "INTEGER_MIN": -9_223_372_036_854_775_808,
+    }
+
+    assert {name: getattr(bounds, name) for name in published} == published
+
+
+@pytest.mark.parametrize(("values", "accepted"), [(4, True), (5, True), (6, False), (9, False)])
+def test_a_value_of_as_many_parts_as_are_allowed_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, values: int, accepted: bool
+) -> None:
+    """The list itself is one of them."""
+    monkeypatch.setattr(bounds, "NODES_MAX", 5)
+    value = [0] * (values - 1)
+
+    if accepted:
+        require_storable("payload", value)
+    else:
+        with pytest.raises(UnstorableValueError, match="beyond 5 values"):
+            require_storable("payload", value)
+
+
+def test_an_error_text_of_exactly_its_bound_is_not_cut() -> None:
+    assert error_text("x" * ERROR_CHARACTERS_MAX) == "x" * ERROR_CHARACTERS_MAX
+    assert error_text("x" * (ERROR_CHARACTERS_MAX + 1)).endswith("… (1 characters cut)")
+
+
+def test_a_number_of_exactly_its_bound_is_read() -> None:
+    longest = "0." + "1" * (NUMBER_CHARACTERS_MAX - 2)
+
+    assert parse_json("payload", longest) == float(longest)
+    with pytest.raises(UnstorableValueError):
+        parse_json("payload", longest + "1")
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_path_of_exactly_its_bound_is_shown_whole(extra: int) -> None:
+    """One character more, and its middle is left out."""
+    key = "k" * (bounds.PATH_CHARACTERS_MAX - len("payload.") + extra)
+    whole = f"payload.{key}"
+    with pytest.raises(UnstorableValueError) as refusal:
+        require_storable("payload", {key: object()})
+
+    assert refusal.value.path == (whole if not extra else f"{whole[:60]}…{whole[-50:]}")
+
+
+def test_instants_beyond_the_last_one_are_refused() -> None:
+    for late in (INSTANT_MAX, datetime(9999, 6, 1, tzinfo=UTC)):
+        with pytest.raises(InvalidRequestError):
+            require_instant("at", late)
+
+
+def test_a_batch_is_a_list_or_a_tuple_of_bounded_length() -> None:
+    assert require_batch("items", (1, 2)) == require_batch("items", [1, 2]) == [1, 2]
+    assert len(require_batch("items", [0] * BATCH_MAX)) == BATCH_MAX
+    mistaken: list[object] = ["ab", {1, 2}, {"a": 1}, None, [0] * (BATCH_MAX + 1)]
+    for wrong in mistaken:
+        with pytest.raises(InvalidRequestError):
+            require_batch("items", wrong)
+
+
+def test_names_are_a_collection_of_texts_of_bounded_length() -> None:
+    for right in (["a"], ("a",), {"a"}, frozenset("a")):
+        assert require_names("kinds", right) == ["a"]
+    assert len(require_names("kinds", ["a"] * NAMES_MAX)) == NAMES_MAX
+    mistaken: list[object] = ["a", {"a": 1}, None, [1], [""], ["a"] * (NAMES_MAX + 1)]
+    for wrong in mistaken:
+        with pytest.raises(InvalidRequestError):
+            require_names("kinds", wrong)
+
+
+def test_a_flag_is_true_or_false_and_nothing_else() -> None:
+    assert require_flag("held", value=True) is True
+    assert require_flag("held", value=False) is False
+    mistaken: list[object] = [0, 1, "yes", None, [], 1.0]
+    for wrong in mistaken:
+        with pytest.raises(InvalidRequestError):
+            require_flag("held", wrong)
