@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jobledger.domain.decisions.creating import JobRequest
     from jobledger.domain.policies import Policy
     from jobledger.domain.ports import Clock, Storage
+    from jobledger.domain.store.executing import Runner
 
 DEFAULT_URL: Final = "sqlite:///jobledger.db"
 LOOK_EVERY: Final = timedelta(seconds=1)
@@ -82,6 +83,10 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
     def within(self, patience: timedelta | float) -> Self:
         """The same store for calls that wait at most ``patience`` for their turn."""
         return type(self)(replace(self._setting, patience=require_span("patience", patience)))
+
+    def through(self, run: Runner) -> Self:
+        """The same store, whose single commands are run by ``run``, as a group commit of many threads' writes."""
+        return type(self)(replace(self._setting, run=run))
 
     def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:
         """Wait until a job is terminal, and answer its status.

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from jobledger.adapters.worker.awaiting import AsyncJobContext
 from jobledger.adapters.worker.clock import elapsed
-from jobledger.adapters.worker.context import ENDED, JobContext
+from jobledger.adapters.worker.context import JobContext
+from jobledger.adapters.worker.core import ENDED, AttemptCore, AttemptFacts
 from jobledger.adapters.worker.current import enter
 from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Park, ending_of_error, ending_of_value, told
 from jobledger.adapters.worker.publishing import Published, publish
 from jobledger.adapters.worker.registration import DurableJob
-from jobledger.adapters.worker.unwinding import OutOfTime
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import Lease
 
@@ -44,13 +44,22 @@ class Attempt:
     """
 
     def __init__(
-        self, job: DurableJob, lease: Lease, writes: FencedWrites, context: JobContext, threads: Executor
+        self,
+        job: DurableJob,
+        lease: Lease,
+        writes: FencedWrites,
+        *,
+        worker: str,
+        is_draining: Callable[[], bool],
+        threads: Executor,
     ) -> None:
         """An attempt that has not begun; async handlers ask the store from ``threads``."""
-        self.job, self.lease, self.context = job, lease, context
+        self.job, self.lease = job, lease
         self.held = writes.held
+        self.core = AttemptCore(AttemptFacts.of(lease, worker), writes, is_draining=is_draining)
         self._writes, self._threads = writes, threads
-        self._awaitable = AsyncJobContext(context, threads if job.is_async else None)
+        self._context = JobContext(self.core)
+        self._awaitable = AsyncJobContext(self._context, self.core, threads if job.is_async else None)
         self._end = threading.Lock()
         self._published: Published | None = None
         self._interrupt: Callable[[], object] | None = None
@@ -62,14 +71,19 @@ class Attempt:
         """What a line in the log says about this attempt."""
         return {"job_id": self.lease.job_id, "generation": self.lease.generation, "kind": self.job.kind}
 
-    def run(self, ended: Callable[[Published], None]) -> None:
-        """Run a sync handler to its end, in this thread; ``ended`` is told what became of it."""
+    def run(self, unwound: Callable[[], None], ended: Callable[[Published], None]) -> None:
+        """Run a sync handler to its end, in this thread.
+
+        ``unwound`` is called when it has physically ended, ``ended`` when that is published, with what became of it.
+        """
         ending = contextvars.copy_context().run(self._run_here)
+        unwound()
         ended(self._publish(ending))
 
-    async def run_on_loop(self, ended: Callable[[Published], None]) -> None:
-        """Run an async handler to its end, on this loop; ``ended`` is told, in a thread, what became of it."""
+    async def run_on_loop(self, unwound: Callable[[], None], ended: Callable[[Published], None]) -> None:
+        """Run an async handler to its end, on this loop; the end is published in a thread."""
         ending = await self._run_async()
+        unwound()
         self._threads.submit(lambda: ended(self._publish(ending)))
 
     def give_back(self) -> Published:
@@ -89,7 +103,7 @@ class Attempt:
 
     def is_given_up(self) -> bool:
         """Whether ``run_time_max`` passed a whole lease ago and the handler still runs; true once."""
-        if self._is_given_up or self._published is not None or not self.context.is_overdue:
+        if self._is_given_up or self._published is not None or not self.core.is_overdue:
             return False
         self._late_at = self._late_at or elapsed()
         self._is_given_up = elapsed() - self._late_at >= self.held.span
@@ -97,19 +111,19 @@ class Attempt:
 
     def fail_stuck(self) -> None:
         """Publish the failure of a stuck handler; its slot stays taken until it really ends."""
-        self._publish(Fail(told(OutOfTime(self.context.run_time_max))), is_handler=False)
+        self._publish(Fail(told(self.core.out_of_time)), is_handler=False)
 
     # Running the handler ----------------------------------------------------------------------------------------------
 
     def _run_here(self) -> AttemptEnding:
-        enter(self.context, self._awaitable)
+        enter(self._context, self._awaitable)
         try:
-            return self._judged(ending_of_value(self._prepared(self.context)()))
+            return self._judged(ending_of_value(self._prepared(self._context)()))
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, never the host
             return self._judged_error(error)
 
     async def _run_async(self) -> AttemptEnding:
-        enter(self.context, self._awaitable)
+        enter(self._context, self._awaitable)
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         try:
             scope = contextvars.copy_context()
@@ -129,29 +143,29 @@ class Attempt:
         """The handler, made and restored, with its arguments."""
         call, hooks = self.job.instance()
         arguments = self.job.parameters.bind(self.lease.payload)
-        is_fresh = self.lease.status.checkpoint_sequence is None
+        is_fresh = self.core.facts.is_fresh
         try:
             hooks.start(self.lease.checkpoint, is_fresh=is_fresh)
         except Exception as error:
             if is_fresh:
                 raise
             raise RestoreError(told(error)) from error
-        self.context.use_hooks(hooks)
+        self.core.use_hooks(hooks)
         if self.job.parameters.context is not None:
             arguments[self.job.parameters.context] = context
         return partial(call, **arguments)
 
     def _judged(self, ending: AttemptEnding) -> AttemptEnding:
         """A limit is a limit: what came after ``run_time_max`` does not count."""
-        if self.context.is_overdue:
-            return Fail(told(OutOfTime(self.context.run_time_max)))
+        if self.core.is_overdue:
+            return Fail(told(self.core.out_of_time))
         return ending
 
     def _judged_error(self, error: BaseException) -> AttemptEnding:
         if self.held.lost is not None:
             return Abandon(self.held.lost)
         ending = self._judged(ending_of_error(error))
-        if isinstance(ending, Park) and not (self.context.is_parking or self.context.pause_requested):
+        if isinstance(ending, Park) and not (self.core.is_parking or self.core.pause_requested):
             ending = Fail(UNASKED)
         if isinstance(ending, Fail):
             LOG.warning("an attempt failed: %s", ending.error, extra=self.ids, exc_info=error)
@@ -167,8 +181,8 @@ class Attempt:
 
     def _publish_first(self, ending: AttemptEnding, *, is_handler: bool) -> Published:
         try:
-            staged, progress = self.context.close(use_hook=is_handler)
-            self.context.send_progress(progress)
+            staged, progress = self.core.close(use_hook=is_handler)
+            self.core.send_progress(progress)
             published = publish(ending, self._writes, staged)
         except BaseException as error:
             # The lease is left to expire, and the host goes on.

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from jobledger.adapters.worker.context import JobContext
+from jobledger.adapters.worker.core import AttemptCore
 from jobledger.domain.bounds import require_text
 from jobledger.domain.values import Json
 
@@ -57,9 +58,9 @@ class AsyncJobContext:
     never awaited would have been a checkpoint that was not saved: the attempt then fails and says so.
     """
 
-    def __init__(self, context: JobContext, threads: Executor | None) -> None:
+    def __init__(self, context: JobContext, core: AttemptCore, threads: Executor | None) -> None:
         """Made by the host; blocking calls wait in ``threads`` (``None``: the running loop's own)."""
-        self._context, self._threads = context, threads
+        self._context, self._core, self._threads = context, core, threads
         self._turns: dict[str, _Turn] = {}
         self.unawaited: dict[object, str] = {}
 
@@ -71,8 +72,8 @@ class AsyncJobContext:
         """Save application state; the checkpoint hook is asked on the loop, where the handler lives."""
 
         async def save() -> None:
-            captured = self._context.captured(state)
-            await self._in_thread(self._context.save, captured)
+            captured = self._core.captured(state)
+            await self._in_thread(self._core.save, captured)
 
         return _Call(self, "checkpoint", save)
 
@@ -101,13 +102,13 @@ class AsyncJobContext:
                 return await done()
 
         async def done() -> Json:
-            known = await self._in_thread(self._context.recorded, name)
+            known = await self._in_thread(self._core.recorded, name)
             if known is not None:
                 return known.receipt
             receipt = work(*args, **kwargs)
             if inspect.isawaitable(receipt):
                 receipt = await receipt
-            return await self._in_thread(self._context.record, name, receipt)
+            return await self._in_thread(self._core.record, name, receipt)
 
         return _Call(self, "unit", once)
 

@@ -50,6 +50,11 @@ class HeldLease:
         """Whether the local deadline has passed without an accepted renewal."""
         return elapsed() >= self._deadline
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether nothing was heard from the store for one ``renew_every``."""
+        return elapsed() - self.heard_at > self.renew_every
+
     def store_time(self) -> datetime:
         """The store's clock, reckoned from its last answer."""
         with self._changed:

@@ -23,7 +23,7 @@ from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.caution import Caution
 from jobledger.adapters.worker.claiming import Claims
 from jobledger.adapters.worker.clock import elapsed
-from jobledger.adapters.worker.context import JobContext
+from jobledger.adapters.worker.gathering import GroupCommit
 from jobledger.adapters.worker.held import HeldLease
 from jobledger.adapters.worker.keeping import Housekeeping
 from jobledger.adapters.worker.places import mistake
@@ -88,13 +88,14 @@ class JobHost(AbstractContextManager["JobHost"]):
             InvalidRequestError: another argument is out of its range.
         """
         self.store = store
+        self._shared = store.through(GroupCommit())
         self.name = require_text("name", _own_name() if name is None else name)
         self._group = require_text("group", group)
         self._jobs = _by_kind(jobs, policies=store.policies)
         self._running = Running(require_integer("concurrency", concurrency, 1, CONCURRENCY_MAX))
         self._caution = Caution()
         self._renewals = Renewals(store, self._caution, self.name)
-        self._threads = SlotThreads(concurrency, self.name)
+        self._threads = SlotThreads(2 * concurrency, self.name)
         self._loop: LoopThread | None = None
         self._claims = Claims(
             store,
@@ -258,18 +259,23 @@ class JobHost(AbstractContextManager["JobHost"]):
         """Start the attempt of a lease; one that arrives after the drain began is given back."""
         job = self._jobs[lease.status.kind]
         held = HeldLease(lease, sent_at, self._renewals.renew_soon)
-        writes = FencedWrites(self.store, held, self._caution)
-        context = JobContext(lease, writes, worker=self.name, is_draining=self._is_draining)
-        attempt = Attempt(job, lease, writes, context, self._threads)
+        attempt = Attempt(
+            job,
+            lease,
+            FencedWrites(self._shared, held, self._caution),
+            worker=self.name,
+            is_draining=self._is_draining,
+            threads=self._threads,
+        )
         self._running.add(attempt)
         self._renewals.keep(held)
-        ended = partial(self._ended, attempt)
+        unwound, ended = partial(self._running.unwound, attempt), partial(self._ended, attempt)
         if self._is_draining():
             self._threads.submit(lambda: ended(attempt.give_back()))
         elif self._loop is not None and job.is_async:
-            self._loop.spawn(attempt.run_on_loop(ended))
+            self._loop.spawn(attempt.run_on_loop(unwound, ended))
         else:
-            self._threads.submit(attempt.run, ended)
+            self._threads.submit(attempt.run, unwound, ended)
 
     def _ended(self, attempt: Attempt, published: Published) -> None:
         self._renewals.release(attempt.held)

@@ -60,11 +60,11 @@ class Housekeeping:
                 self._sweep()
 
     def _look_after(self, attempt: Attempt) -> None:
-        if attempt.held.lost is not None or attempt.context.is_overdue:
+        if attempt.held.lost is not None or attempt.core.is_overdue:
             attempt.interrupt()
         if attempt.is_given_up():
             threading.Thread(target=attempt.fail_stuck, name=f"{self._thread.name} of a stuck job", daemon=True).start()
-        attempt.context.flush_progress()
+        attempt.core.flush_progress()
 
     def _sweep(self) -> None:
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)

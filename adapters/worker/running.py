@@ -33,7 +33,11 @@ class DrainReport:
 
 
 class Running:
-    """Counts slots: one is taken from before a claim until the handler has physically ended."""
+    """Counts slots: one is taken from before a claim until the handler has physically ended.
+
+    Then its end is published while the slot takes the next job, so that handlers and the store work side by side; as
+    many ends as there are slots may be on their way, no more.
+    """
 
     def __init__(self, concurrency: int) -> None:
         """Have that many slots."""
@@ -41,6 +45,7 @@ class Running:
         self._concurrency = concurrency
         self._reserved = 0
         self._attempts: dict[Attempt, None] = {}
+        self._unwound: set[Attempt] = set()
         self._ended: list[tuple[How, DrainedAttempt]] | None = None
 
     def reserve(self, timeout: float) -> int:
@@ -62,16 +67,23 @@ class Running:
         with self._changed:
             self._attempts[attempt] = None
 
+    def unwound(self, attempt: Attempt) -> None:
+        """An attempt's handler has physically ended, and its slot is free; its end is being published."""
+        with self._changed:
+            self._unwound.add(attempt)
+            self._changed.notify_all()
+
     def remove(self, attempt: Attempt, published: Published) -> None:
-        """An attempt's handler has ended, and its slot is free."""
+        """An attempt's end was published."""
         with self._changed:
             self._attempts.pop(attempt, None)
+            self._unwound.discard(attempt)
             if self._ended is not None:
                 self._ended.append((published.how, _drained(attempt, published.why)))
             self._changed.notify_all()
 
     def attempts(self) -> list[Attempt]:
-        """Those whose handlers run."""
+        """Those whose handlers run, or whose ends are being published."""
         with self._changed:
             return list(self._attempts)
 
@@ -108,7 +120,8 @@ class Running:
 
     @property
     def _free(self) -> int:
-        return self._concurrency - len(self._attempts) - self._reserved
+        working = len(self._attempts) - len(self._unwound)
+        return self._concurrency - max(working, len(self._unwound)) - self._reserved
 
 
 def _why_left(attempt: Attempt) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -11,17 +10,20 @@ from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.worker.caution import Caution, pause_after
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.held import HeldLease
+from jobledger.adapters.worker.staging import Staged
 from jobledger.adapters.worker.unwinding import LeaseLost
-from jobledger.domain.answers import Renewal
+from jobledger.domain.answers import Progress, Renewal, UnitReceipt
 from jobledger.domain.errors import (
     AlreadyTerminalError,
     JobledgerError,
     LeaseExpiredError,
+    OutcomeUnknownError,
     OutOfOrderError,
     StaleEpochError,
     StaleFenceError,
     UnavailableError,
 )
+from jobledger.domain.values import Json
 
 LOG: Final = logging.getLogger("jobledger.worker")
 Answer = TypeVar("Answer")
@@ -34,8 +36,44 @@ class FencedWrites:
         """Write through ``store`` while ``held`` lasts; failed calls are told to ``caution``."""
         self.store, self.held, self._caution = store, held, caution
 
-    def insist(self, call: Callable[[str], Answer], *, is_end: bool = False) -> Answer:
-        """Make a call until it is answered; its argument is a command id, the same at every repeat.
+    # What a handler asks ----------------------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Renew the lease now, and learn what operators ask."""
+        self.insist(lambda _: self.store.renew(self.held.fence))
+
+    def checkpoint(self, state: Json, progress: Progress | None, staged: Staged) -> None:
+        """Save application state, with progress and what was staged; refusals as ``JobStore.checkpoint`` has them."""
+        self.insist(
+            lambda command_id: self.store.checkpoint(
+                self.held.fence,
+                state,
+                progress=progress,
+                effects=staged.effects,
+                inside=staged.inside,
+                command_id=command_id,
+            )
+        )
+
+    def unit(self, name: str) -> UnitReceipt | None:
+        """The receipt of a unit that was recorded, by whichever attempt."""
+        return self.insist(lambda _: self.store.unit(self.held.fence.job_id, name))
+
+    def record_unit(self, name: str, receipt: Json) -> None:
+        """Record that a unit was done; refusals as ``JobStore.record_unit`` has them."""
+        self.insist(lambda command_id: self.store.record_unit(self.held.fence, name, receipt, command_id=command_id))
+
+    def report_progress(self, progress: Progress) -> None:
+        """Report progress once; a failure is no harm."""
+        self.once(lambda: self.store.report_progress(self.held.fence, progress.done, progress.total, progress.message))
+
+    # How it is asked --------------------------------------------------------------------------------------------------
+
+    def insist(self, call: Callable[[str | None], Answer], *, is_end: bool = False) -> Answer:
+        """Make a call until it is answered; its argument is the command id under which it may have been accepted.
+
+        That is ``None`` until a reply was lost: what certainly committed nothing is sent anew, under an id of its own,
+        and the store need not look whether it came before.
 
         Args:
             call: one call of the store that presents the held fence.
@@ -46,7 +84,7 @@ class FencedWrites:
             LeaseLost: this attempt may not write any more.
             RefusedError, InvalidError, CorruptError: the command's own refusals.
         """
-        command_id = str(uuid.uuid4())
+        command_id: str | None = None
         sent_at = elapsed()
         failures = 0
         self.held.is_ending |= is_end
@@ -66,11 +104,13 @@ class FencedWrites:
                 raise LeaseLost(str(refusal)) from refusal
             except (OutOfOrderError, UnavailableError) as failure:
                 failures += 1
+                if isinstance(failure, OutcomeUnknownError):
+                    command_id = failure.command_id
                 self._note(failure)
                 self.held.pause(pause_after(failures))
             else:
                 if isinstance(answer, Renewal):
-                    # A repeated call is answered as it was at first: so it counts from the first time it was sent.
+                    # A repeated call may be answered as it was at first: so it counts from when it was first sent.
                     self.held.accept(answer, sent_at)
                 return answer
 
@@ -87,7 +127,7 @@ class FencedWrites:
             if isinstance(answer, Renewal):
                 self.held.accept(answer, sent_at)
 
-    def _last_try(self, call: Callable[[str], Answer], command_id: str) -> Answer:
+    def _last_try(self, call: Callable[[str | None], Answer], command_id: str | None) -> Answer:
         try:
             return call(command_id)
         except JobledgerError as failure:

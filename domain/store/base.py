@@ -17,6 +17,7 @@ from jobledger.domain.store.executing import (
     Call,
     Command,
     Decision,
+    Runner,
     Told,
     cause_of,
     execute,
@@ -43,7 +44,7 @@ class Setting:
     """Where commands run: a storage, one namespace, the policies known by name, and a source of ids and chance.
 
     ``patience`` is how long a call waits for its transaction to begin; ``admit`` says why a request is not admitted, or
-    ``None``.
+    ``None``; ``run`` is how commands are run that are not part of a batch.
     """
 
     storage: Storage
@@ -52,6 +53,7 @@ class Setting:
     policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
     patience: timedelta = PATIENCE
     admit: Callable[[JobRequest], str | None] | None = None
+    run: Runner = execute_one
 
     def __post_init__(self) -> None:
         """Check the names, and see to it that the policy ``default`` exists."""
@@ -121,7 +123,7 @@ class Commands:
         return [answers[place] for place in range(len(items))]
 
     def _run(self, command: Command[Answer], call: Call | None = None) -> Answer:
-        return execute_one(self._setting.storage, command, call or self._call())
+        return self._setting.run(self._setting.storage, command, call or self._call())
 
 
 def require_expected(expected_sequence: Any) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from jobledger.domain.bounds import require_text
 from jobledger.domain.decisions.claiming import claimable
@@ -100,6 +100,14 @@ class Call:
     connection: object | None = None
     inside: Callable[[Any], object] | None = None
     has_lost_a_reply: bool = field(default=False, init=False)
+
+
+class Runner(Protocol):
+    """How a single command is run: by itself (``execute_one``), or together with those of other callers."""
+
+    def __call__(self, storage: Storage, command: Command[Answer], call: Call, /) -> Answer:
+        """Run a command and answer, or raise its refusal."""
+        ...
 
 
 class _Undone(Exception):  # noqa: N818  # it never leaves this module; it carries an answer out of a rolled back block

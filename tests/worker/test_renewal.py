@@ -18,6 +18,7 @@ from jobledger.adapters.worker import Defer, JobContext, LeaseLost, durable_job
 from jobledger.domain.decisions.working import Effect
 from jobledger.domain.errors import OutcomeUnknownError
 from jobledger.domain.job import State
+from jobledger.domain.lease import Fence
 from tests.worker.hosting import PATIENCE, created, ended, happens, hosted, names, ran, until
 from tests.worker.hosting import opened as opened_over
 from tests.worker.outages import FragileStorage
@@ -262,21 +263,25 @@ def test_a_completion_whose_reply_was_lost_is_completed_once(fragile: FragileSto
         assert not report.left
 
 
-def test_a_completion_whose_reply_was_lost_after_the_lease_is_completed(memory: JobStore) -> None:
+def test_a_completion_whose_reply_was_lost_after_the_lease_is_completed(
+    memory: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A renewal learns that the job has ended before the completion learns that it was the one that ended it."""
-    complete = memory.complete
+    complete, replies_to_lose = JobStore.complete, [1]
 
-    def lossy(*given: Any, **named: Any) -> Any:
-        answer = complete(*given, **named)
-        memory.complete = complete  # type: ignore[method-assign]  # only the first reply is lost
-        threading.Event().wait(0.5)
-        reason = "the reply was lost by the test"
-        assert answer.result == "done"
-        raise OutcomeUnknownError(reason)
+    def lossy(store: JobStore, fence: Fence, *given: Any, **named: Any) -> Any:
+        answer = complete(store, fence, *given, **named)
+        if replies_to_lose:
+            replies_to_lose.clear()
+            threading.Event().wait(0.5)
+            reason = "the reply was lost by the test"
+            raise OutcomeUnknownError(reason, list(store.history(fence.job_id))[-1].command_id)
+        return answer
+
+    monkeypatch.setattr(JobStore, "complete", lossy)
 
     @durable_job("k")
     def handler() -> str:
-        memory.complete = lossy  # type: ignore[method-assign]  # the reply that is lost
         return "done"
 
     with hosted(memory, handler) as host:
@@ -284,6 +289,7 @@ def test_a_completion_whose_reply_was_lost_after_the_lease_is_completed(memory: 
         ended(memory, job_id)
         report = host.drain(PATIENCE)
 
+    assert not replies_to_lose
     assert report.completed == ((job_id, 1, "complete"),)
     assert names(memory, job_id) == ["Created", "Claimed", "Completed"]
 
