@@ -120,3 +120,27 @@ def test_a_flag_is_true_or_false_and_nothing_else() -> None:
     for wrong in mistaken:
         with pytest.raises(InvalidRequestError):
             require_flag("held", wrong)
+
+
+def test_json_text_is_held_to_the_bounds_of_values() -> None:
+    """What only an escape can write is refused as it is in a value."""
+    for text in ('"\\u0000"', '"\\ud800"', '{"\\u0000":1}', "9223372036854775808"):
+        with pytest.raises(UnstorableValueError):
+            parse_json("payload", text)
+
+
+def test_a_text_beyond_its_length_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "JSON_TEXT_BYTES_MAX", 5)
+
+    assert parse_json("payload", "12345") == 12_345
+    with pytest.raises(InvalidRequestError, match="at most 5 are allowed"):
+        parse_json("payload", "[[[[[[")
+
+
+def test_what_lies_side_by_side_is_not_deep() -> None:
+    """Nor does it make room for what is."""
+    side_by_side = "[],[1],{}," * 1_000
+
+    assert len(parse_json("payload", f"[{side_by_side}0]")) == 3_001
+    with pytest.raises(UnstorableValueError, match="nested deeper"):
+        parse_json("payload", f"[{side_by_side}{'[' * 2_000}{']' * 2_000}]")

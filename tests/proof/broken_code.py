@@ -22,8 +22,9 @@ PYTEST_OPTIONS: Final = (
     *("-q", "--no-header", "--tb=no", "--timeout=60", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported before pytest looks for plugins
 )
-CPU_SECONDS_MAX: Final = 20
-"""What a breakage may cost: one that makes a loop endless is noticed by it."""
+CPU_SECONDS_MIN: Final = 20
+CPU_MARGIN: Final = 3
+"""What a breakage may cost: so many times what the tests cost without one. An endless loop is noticed by it."""
 RAM: Final = "/dev/shm"  # noqa: S108  # a folder with a random name is made in it
 """Where nothing waits for a disk, on machines that have such a place."""
 
@@ -76,11 +77,13 @@ class Trial:
         """Run everything in forks."""
         settings.load_profile("broken code")
         items = list(session.items)
-        self.control = _noticed(items, None, session.config.rootpath) if items else "there are no tests"
+        root, before = session.config.rootpath, _seconds_of_children()
+        self.control = _noticed(items, None, root) if items else "there are no tests"
         if self.control is not None:
             return True
+        limit = max(CPU_SECONDS_MIN, int(CPU_MARGIN * (_seconds_of_children() - before)))
         for number, breakage in enumerate(self.breakages):
-            noticed_by = _noticed(items, breakage, session.config.rootpath)
+            noticed_by = _noticed(items, breakage, root, limit)
             self.tell(number, Verdict(breakage.label, noticed_by))
             items.sort(key=lambda item: item.nodeid != noticed_by)
         return True
@@ -97,12 +100,20 @@ def try_all(
     return trial.control
 
 
-def _noticed(items: Sequence[pytest.Item], breakage: Breakage | None, root: Path) -> str | None:
+def _seconds_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _noticed(
+    items: Sequence[pytest.Item], breakage: Breakage | None, root: Path, cpu_seconds: int = resource.RLIM_INFINITY
+) -> str | None:
     """The test that fails first, or what ended the process."""
     told, telling = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(told)
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
         _run(items, breakage, telling)
     os.close(telling)
     with os.fdopen(told, encoding="utf-8") as answer:
@@ -117,7 +128,6 @@ def _run(items: Sequence[pytest.Item], breakage: Breakage | None, telling: int) 
     """Run tests until one fails; this process ends here, whatever happens."""
     try:
         if breakage is not None:
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS_MAX, CPU_SECONDS_MAX))
             breakage.apply()
         for item in items:
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):

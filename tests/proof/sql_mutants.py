@@ -1,7 +1,7 @@
 """Breaks one SQL statement at a time, and asks the tests of stores whether they notice.
 
-    python -P -m tests.proof.sql_mutants                    # every mutant
-    python -P -m tests.proof.sql_mutants --sample 24        # every n-th of them, so that about 24 are tried
+    python -m tests.proof.sql_mutants                    # every mutant
+    python -m tests.proof.sql_mutants --sample 24        # every n-th of them, so that about 24 are tried
 
 A mutant is one small change of one text of SQL in ``adapters/storage``: a condition dropped or turned around, an order,
 a limit or a conflict clause forgotten. It is tried in a forked process, whose modules get the changed text; no file is
@@ -19,16 +19,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from tests.proof.broken_code import Breakage, Verdict, replace_code, try_all
+from tests.proof.explanations import ROOT, explanations
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 STORAGE: Final = ROOT / "adapters" / "storage"
 FILES: Final = tuple(sorted(path.name for path in STORAGE.glob("*.py") if not path.name.startswith("memory")))
-PAGE: Final = ROOT / "docs" / "mutants.md"
-HEADING: Final = "## Statements"
 
 SUITE: Final = (
     "tests/contracts/test_storage_rules.py",
@@ -52,6 +49,12 @@ NOT_THESE: Final = (
     "(sqlite or not memory) and not (value or threads or racing or processes or at_once or twin)",
 )
 """Other stores, and what takes long."""
+
+ADVICE: Final = """\
+No test notices these changes of statements. Where somebody could notice one, write that test, in one of the files of
+SUITE in tests/proof/sql_mutants.py. Where nobody can, explain it in docs/mutants.md, below "Statements", as
+- `place` `change`: why nobody can notice it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +261,7 @@ def breakage(mutant: Mutant) -> Breakage:
 
 def explained() -> set[str]:
     """The labels of the mutants that the page explains."""
-    rows = re.findall(r"(?m)^- `([^`]+)` `([^`]+)`: \S", PAGE.read_text("utf-8").partition(HEADING)[2])
-    return {f"{place} | {change}" for place, change in rows}
+    return {f"{each.place} | {each.change}" for each in explanations("Statements")}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -289,6 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"the tests fail without any mutant: {wrong}\n")
         return 2
     sys.stdout.write("".join(f"survived: {label}\n" for label in survivors))
+    if survivors:
+        sys.stdout.write(ADVICE)
     sys.stdout.write(
         f"{len(every)} mutants, {len(chosen)} chosen, {len(chosen) - len(tried)} of them explained, "
         f"{len(survivors)} survived; {time.monotonic() - began:.0f} s\n"
