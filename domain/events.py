@@ -12,9 +12,14 @@ from datetime import datetime, timedelta  # pydantic resolves the annotations wh
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal
 
-from jobledger.domain.values import Body  # as above
+from jobledger.domain.values import Body, Stored  # as above
 
-STORED_SHAPE: Final = {"extra": "forbid", "strict": True, "ser_json_timedelta": "iso8601"}
+STORED_SHAPE: Final = {
+    "extra": "forbid",
+    "strict": True,
+    "allow_inf_nan": False,
+    "ser_json_timedelta": "iso8601",
+}
 
 
 class Outcome(StrEnum):
@@ -70,7 +75,7 @@ class Created(Event):
     fingerprint: str
     key: str | None = None
     policy: str = "default"
-    policy_changes: dict[str, Any] = field(default_factory=dict[str, Any])
+    policy_changes: dict[str, Stored] = field(default_factory=dict[str, Any])
     controls: tuple[str, ...] = ()
     queue: str = "default"
     priority: int = 0

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from jobledger.domain import events
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import STORED_SHAPE, Event
-from jobledger.domain.values import require_finite, sha256_hex
+from jobledger.domain.values import sha256_hex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -180,7 +180,6 @@ def read(stored: StoredRecord) -> RecordedEvent:
     reader = _reader(stored.topic)
     try:
         envelope = reader.validate_json(_upcast(stored))
-        require_finite(stored.state)
     except Exception as error:  # whatever a parser or an upcaster makes of such bytes, the job stops
         problem = f"its bytes are no {stored.topic!r} event ({type(error).__name__})"
         raise HistoryCorruptError(stored.stream, stored.sequence, problem) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta  # pydantic resolves the annotations when it reads stored state
 from enum import StrEnum
 from functools import lru_cache
@@ -35,7 +35,8 @@ from jobledger.domain.events import (
     UnitRecorded,
 )
 from jobledger.domain.policies import Policy
-from jobledger.domain.values import Body, encode_json  # as above
+from jobledger.domain.replacing import replace
+from jobledger.domain.values import Body, Stored, encode_json  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +58,8 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
+_REPORTS: Final = (Checkpointed, UnitRecorded, ProgressReported, LeaseRenewedLate)
+
 TERMINAL: Final = frozenset({State.COMPLETE, State.PARTIAL, State.FAILED, State.UNAVAILABLE, State.CANCELLED})
 
 
@@ -70,7 +73,7 @@ class Request:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: it is copied at every event
 class Attempt:
     """The lease under which the open generation works; ``expires_at`` is the last one that an event recorded."""
 
@@ -94,7 +97,7 @@ class Reported:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: it is copied at every event
 class Job:
     """Everything that the rules of one job look at, as of its ``sequence``.
 
@@ -112,7 +115,7 @@ class Job:
     fingerprint: str
     key: str | None = None
     policy_name: str = "default"
-    policy_changes: dict[str, Any] = field(default_factory=dict[str, Any])
+    policy_changes: dict[str, Stored] = field(default_factory=dict[str, Any])
     controls: tuple[str, ...] = ()
     queue: str = "default"
     priority: int = 0
@@ -218,14 +221,16 @@ def _created(event: Created) -> Job:
 def _stamped(job: Job, event: JobEvent) -> Job:
     """Count the event; ``control_sequence`` passes over what workers report while they run."""
     sequence = job.sequence + 1
-    is_report = isinstance(event, Checkpointed | UnitRecorded | ProgressReported | LeaseRenewedLate)
-    return replace(
-        job, sequence=sequence, updated_at=event.at, control_sequence=job.control_sequence if is_report else sequence
-    )
+    control_sequence = job.control_sequence if isinstance(event, _REPORTS) else sequence
+    return replace(job, sequence=sequence, updated_at=event.at, control_sequence=control_sequence)
 
 
 def _evolve(job: Job, event: JobEvent) -> Job:
     match event:
+        case Claimed():
+            return _claimed(job, event)
+        case Completed():
+            return _ended(job, event.outcome, result=event.result, error=event.error)
         case ProgressReported():
             progress = Reported(done=event.done, total=event.total, message=event.message)
             return replace(_extended(job, event.expires_at), progress=progress)
@@ -235,8 +240,6 @@ def _evolve(job: Job, event: JobEvent) -> Job:
             return replace(_extended(job, event.expires_at), units=job.units + 1, interrupts=0, failures=0)
         case LeaseRenewedLate():
             return _extended(job, event.expires_at)
-        case Claimed():
-            return _claimed(job, event)
         case Interrupted(cause=cause):
             counts = cause == "lease_expired"
             return replace(_parked(job, cause), interrupts=job.interrupts + counts)
@@ -259,8 +262,6 @@ def _evolve(job: Job, event: JobEvent) -> Job:
             return replace(job, cancel=Request(by=event.by, reason=event.reason, at=event.at))
         case Cancelled():
             return _ended(job, Outcome.CANCELLED, result=None, error=event.error)
-        case Completed():
-            return _ended(job, event.outcome, result=event.result, error=event.error)
         case Archived() | Erased() | Created():
             return job
         case _:

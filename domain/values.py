@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator
 
 from jobledger.domain.bounds import require_storable
 
@@ -25,24 +26,29 @@ def encode_json(value: Json, *, sort_keys: bool = False) -> bytes:
     return text.encode()
 
 
-_NOT_FINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
-
-
-def require_finite(encoded: bytes) -> None:
-    """Require that stored JSON holds finite numbers only: a parser may make an infinity of ``1e999``.
+def require_finite(value: Json) -> Json:
+    """Require that a value that was read back holds finite numbers only: a parser makes an infinity of ``1e999``.
 
     Raises:
-        ValueError: it does not; nothing of jobledger stored these bytes.
+        ValueError: it does not; nothing of jobledger stored it.
     """
-    if _NOT_FINITE.search(encoded):  # the bytes alone cannot tell a number from a text that looks like one
-        json.loads(encoded, parse_constant=_finite, parse_float=_finite)
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(number)
+    if not _is_finite(value):
+        msg = "a number that is not finite"
+        raise ValueError(msg)
     return value
+
+
+def _is_finite(value: Json) -> bool:
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is dict:
+        return all(map(_is_finite, value.values()))
+    return all(map(_is_finite, value)) if kind is list else True
+
+
+Stored = Annotated[Json, AfterValidator(require_finite)]
+"""A plain JSON value as it is read back."""
 
 
 def sha256_hex(*parts: bytes) -> str:
@@ -62,7 +68,7 @@ class Body:
     """
 
     size: int
-    value: Json = None
+    value: Stored = None
     digest: str = ""
 
     def is_same(self, other: Body | None) -> bool:

@@ -34,7 +34,6 @@ def decode_job(job_id: str, sequence: int, encoded: bytes) -> Job:
     """
     try:
         job = _JOBS.validate_json(encoded)
-        require_finite(encoded)
     except (ValidationError, ValueError) as error:
         problem = f"its kept state cannot be read ({type(error).__name__})"
         raise HistoryCorruptError(job_id, sequence, problem) from error
@@ -56,7 +55,6 @@ def decode_body(job_id: str, sequence: int, encoded: bytes) -> Body:
     """
     try:
         body = _BODIES.validate_json(encoded)
-        require_finite(encoded)
     except (ValidationError, ValueError) as error:
         problem = f"a kept receipt cannot be read ({type(error).__name__})"
         raise HistoryCorruptError(job_id, sequence, problem) from error
@@ -94,8 +92,7 @@ def resource_row(name: str, value: object, version: object, job_id: object, gene
     """
     if type(value) is bytes and type(version) is int and type(job_id) is str and type(generation) is int:
         with suppress(ValueError):
-            require_finite(value)
-            from_json(value)
+            require_finite(from_json(value))
             return ResourceRow(name, value, version, job_id, generation)
     raise HistoryCorruptError(str(job_id), 0, f"the resource {name!r} that it wrote cannot be read")
 

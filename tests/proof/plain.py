@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from jobledger.domain import job as job_module
 from jobledger.domain.history import RecordedEvent
 from jobledger.domain.policies import Policy
 from tests.proof.mutating import replaced
-from tests.proof.quick import quick_replace
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,13 +72,12 @@ class _RememberedPolicy:
 
 @contextmanager
 def without_encoding() -> Generator[None]:
-    """Let commands record events as they are and copy quickly; only for a ``SimulatedStorage``."""
+    """Let commands record events as they are; only for a ``SimulatedStorage``."""
     policy_of = vars(job_module)["_policy_of"]
     with (
         replaced(history.record, record),
         replaced(history.record_all, record_all),
         replaced(history.read, read),
         replaced(policy_of, _RememberedPolicy()),
-        replaced(dataclasses.replace, quick_replace),
     ):
         yield
