@@ -54,6 +54,9 @@ def require_storable(what: str, value: object) -> None:
         UnstorableValueError: names the place and the problem. A tuple, a set, a subclass of ``str`` or ``int``, NaN,
             an infinity, an integer beyond 64 bit, NUL or a lone surrogate, or nesting deeper than ``DEPTH_MAX``.
     """
+    if _is_storable(value):
+        return
+    # Something is wrong with it; who is told where pays for keeping the paths.
     waiting: list[tuple[object, str, int]] = [(value, what, 1)]
     nodes = 0
     while waiting:
@@ -68,6 +71,31 @@ def require_storable(what: str, value: object) -> None:
             waiting.extend(_children(what, item, path, depth))
         elif problem := _scalar_problem(item):
             raise UnstorableValueError(what, _short(path), problem)
+
+
+def _is_storable(value: object) -> bool:
+    """Whether a value is surely storable: the bounds of ``require_storable``, level by level and without a path."""
+    level: list[Any] = [value]
+    nodes = 1
+    for _ in range(DEPTH_MAX):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                if any(type(key) is not str or text_problem(key) for key in item):
+                    return False
+                below.extend(item.values())
+            elif kind is list:
+                below.extend(item)
+            elif _scalar_problem(item):
+                return False
+            if nodes + len(below) > NODES_MAX:
+                return False
+        if not below:
+            return True
+        nodes += len(below)
+        level = below
+    return False
 
 
 def _children(what: str, item: Any, path: str, depth: int) -> list[tuple[object, str, int]]:
@@ -105,7 +133,7 @@ def text_problem(text: str) -> str:
     """Say why no store may hold this text (NUL, a lone surrogate), or nothing."""
     if "\0" in text:
         return "a NUL character"
-    if _SURROGATE.search(text):
+    if not text.isascii() and _SURROGATE.search(text):
         return "a lone surrogate"
     return ""
 

@@ -19,7 +19,7 @@ from jobledger.domain.events import STORED_SHAPE, Event
 from jobledger.domain.values import sha256_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
@@ -123,7 +123,7 @@ class RecordedEvent:
         return fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Envelope(Generic[AnyEvent]):
     """The stored shape of a record."""
 
@@ -158,14 +158,14 @@ def record(stream: str, sequence: int, event: Event, *, previous: str, cause: Ca
 
 
 def record_all(
-    stream: str, after: int, facts: list[Any], *, previous: str, cause: Cause | None
+    stream: str, after: int, facts: Sequence[Any], *, previous: str, cause: Cause | None
 ) -> tuple[StoredRecord, ...]:
     """Encode the facts of one command, chained to what came before and to each other."""
     records: list[StoredRecord] = []
     for sequence, event in enumerate(facts, start=after + 1):
-        stored = record(stream, sequence, event, previous=previous, cause=cause)
-        records.append(stored)
-        previous = stored.digest
+        if records:
+            previous = records[-1].digest
+        records.append(record(stream, sequence, event, previous=previous, cause=cause))
     return tuple(records)
 
 

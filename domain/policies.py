@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, cast
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo, model_validator
@@ -137,13 +138,17 @@ class Policy(Model):
             )
         return self
 
-    @property
+    @cached_property
     def window_step(self) -> int:
         """By how many events the floor of a window moves: a tenth of the bound, at least one."""
         return max(1, self.window_events_max // 10)
 
     def changes(self) -> dict[str, Any]:
         """The values that differ from the defaults, as plain JSON (spans in ISO 8601)."""
+        return dict(self._changes)
+
+    @cached_property
+    def _changes(self) -> dict[str, Any]:
         changes = self.model_dump(mode="json", exclude_defaults=True)
         changes.pop("renew_every", None)
         if self.renew_every != renewal_span(self.lease):

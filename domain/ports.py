@@ -47,7 +47,7 @@ class Entropy(Protocol):
 # What is read --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each command, at three times the price
 class Loaded:
     """A job's status row and lease row as a storage read them.
 
@@ -147,7 +147,7 @@ class Inherit:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each command, at three times the price
 class Guard:
     """What must still be true when an append is written, checked atomically with it.
 
@@ -163,7 +163,7 @@ class Guard:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each command, at three times the price
 class Append:
     """All that one command leaves behind, written together or not at all.
 

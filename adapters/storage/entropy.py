@@ -8,7 +8,7 @@ import threading
 import uuid
 from typing import Final
 
-import uuid_utils.compat
+import uuid_utils
 
 TOKEN_BYTES: Final = 24
 """Random bytes in a token: 192 bits, which are 32 characters of URL-safe text."""
@@ -23,7 +23,7 @@ class SystemEntropy:
 
     def new_id(self) -> str:
         """A UUIDv7."""
-        return str(uuid_utils.compat.uuid7())
+        return str(uuid_utils.uuid7())
 
     def new_token(self) -> str:
         """A secret of 192 random bits, as text."""

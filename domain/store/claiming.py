@@ -209,8 +209,10 @@ def _lease(told: Told, secret: str) -> Lease:
         StaleFenceError: the attempt that the repeated claim started has ended.
     """
     claimed = next(fact for fact in told.facts if isinstance(fact, Claimed))
-    loaded = told.session.load([told.job.id])[told.job.id]
-    job, row = loaded.job, loaded.lease
+    job, head, row = told.job, told.head, told.lease
+    if told.is_repeated:
+        loaded = told.session.load([job.id])[job.id]
+        job, head, row = loaded.job, loaded.head, loaded.lease
     if job.generation != claimed.generation or job.attempt is None or row is None:
         raise StaleFenceError(job.id, claimed.generation, job.generation, job.ended_by)
     fence = Fence(job.id, claimed.generation, claimed.group, claimed.epoch, secret, Steps(row.step))
@@ -218,7 +220,7 @@ def _lease(told: Told, secret: str) -> Lease:
     def value(job_id: str, body: Body | None) -> Any:
         return value_of(told.session, job_id, body)
 
-    status = status_of(job, head=loaded.head, expires_at=row.expires_at, value_of=value)
+    status = status_of(job, head=head, expires_at=row.expires_at, value_of=value)
     return Lease(
         fence=fence,
         job_id=job.id,

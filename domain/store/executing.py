@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+_ENDS_OR_REVIVES: Final = (Interrupted, LeaseRenewedLate)
+
 CONFLICTS_MAX: Final = 50
 UNKNOWN_MAX: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each command, at three times the price
 class Decision:
     """The facts a command decided on, and what has to be stored beside them.
 
@@ -52,15 +54,24 @@ class Decision:
     epochs: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as above
 class Told:
-    """What an answer is made from: the job after the command, its facts, and whether it had been asked before."""
+    """What an answer is made from: the job and its lease row after the command, and the facts.
+
+    ``is_repeated``: the command came before, and what it left behind then is what is told.
+    """
 
     session: Session
     job: Job
     facts: Sequence[Any]
     head: str
-    expires_at: datetime | None
+    lease: LeaseRow | None
+    is_repeated: bool = False
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the open lease ends; ``None`` where no attempt is open."""
+        return self.lease.expires_at if self.lease else None
 
     @property
     def is_reused(self) -> bool:
@@ -72,7 +83,7 @@ class Told:
         return value_of(self.session, self.job.id, body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # as above
 class Command(Generic[Answer]):
     """One command on one job.
 
@@ -266,8 +277,8 @@ def _repeated(session: Session, command: Command[Any], loaded: Loaded | None) ->
     if left[0].cause != command.cause:
         raise CommandChangedError(command.cause.id, command.job_id)
     job = state_at(session, command.job_id, left[-1].sequence)
-    expires_at = job.attempt.expires_at if job.attempt else None
-    return Told(session, job, [each.event for each in left], left[-1].digest, expires_at)
+    lease = LeaseRow(job.generation, job.attempt.expires_at) if job.attempt else None
+    return Told(session, job, [each.event for each in left], left[-1].digest, lease, is_repeated=True)
 
 
 def _decide(
@@ -280,7 +291,7 @@ def _decide(
     if not decision.facts and decision.expires_at is None:
         if before is None or loaded is None:
             raise UnknownJobError(command.job_id)
-        return Told(session, before, (), loaded.head, standing.expires_at if standing else None)
+        return Told(session, before, (), loaded.head, loaded.lease)
     return _draft(session, command, decision, standing, loaded)
 
 
@@ -297,7 +308,7 @@ def _draft(
     records = record_all(
         job.id,
         before.sequence if before else 0,
-        list(decision.facts),
+        decision.facts,
         previous=loaded.head if before and loaded else "",
         cause=command.cause,
     )
@@ -311,14 +322,13 @@ def _draft(
         head=head,
         lease=lease,
         unit=_unit_row(decision, job),
-        effects=_writes(decision, job),
+        effects=_writes(decision, job) if decision.effects else (),
         bodies=_bodies(decision),
-        dropped=tuple(set(before.kept) - set(job.kept)) if before else (),
+        dropped=tuple(set(before.kept) - set(job.kept)) if before and before.kept else (),
         snapshots=snapshots,
         inherit=decision.inherit,
     )
-    told = Told(session, job, decision.facts or (), head, lease.expires_at if lease else None)
-    return append, told
+    return append, Told(session, job, decision.facts, head, lease)
 
 
 def _folded(job: Job | None, facts: Sequence[JobEvent]) -> tuple[Job, tuple[Job, ...]]:
@@ -337,7 +347,7 @@ def _folded(job: Job | None, facts: Sequence[JobEvent]) -> tuple[Job, tuple[Job,
 def _lease_after(command: Command[Any], decision: Decision, standing: Standing | None, job: Job) -> LeaseRow | None:
     if job.attempt is None:
         return None
-    if any(isinstance(fact, Claimed) for fact in decision.facts):
+    if decision.facts and isinstance(decision.facts[-1], Claimed):
         return LeaseRow(job.generation, job.attempt.expires_at)
     row = standing.lease if standing else None
     if row is None or command.fence is None:
@@ -350,7 +360,7 @@ def _lease_after(command: Command[Any], decision: Decision, standing: Standing |
 
 def _guard(command: Command[Any], decision: Decision, standing: Standing | None) -> Guard:
     """The preconditions under which the decision holds, for the store to check again as it writes."""
-    ends_or_revives = any(isinstance(fact, Interrupted | LeaseRenewedLate) for fact in decision.facts)
+    ends_or_revives = any(isinstance(fact, _ENDS_OR_REVIVES) for fact in decision.facts)
     fence = command.fence
     attempt = standing.job.attempt if standing else None
     return Guard(
@@ -381,7 +391,7 @@ def _writes(decision: Decision, job: Job) -> tuple[ResourceWrite, ...]:
 
 
 def _bodies(decision: Decision) -> tuple[StoredBody, ...]:
-    values = (*decision.values, *(effect.kept for effect in decision.effects))
+    values = (*decision.values, *[effect.kept for effect in decision.effects])
     bodies = [StoredBody(kept.body.digest, kept.aside, is_checkpoint=False) for kept in values if kept.aside]
     if decision.checkpoint and decision.checkpoint.aside:
         bodies.append(StoredBody(decision.checkpoint.body.digest, decision.checkpoint.aside, is_checkpoint=True))

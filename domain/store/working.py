@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -36,7 +36,7 @@ from jobledger.domain.store.executing import Call, Command, Decision, Told
 from jobledger.domain.values import Json, Kept, keep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from jobledger.domain.lease import Standing
     from jobledger.domain.ports import Session
@@ -260,9 +260,7 @@ class WorkerCommands(Commands):
     def complete_many(self, completions: Sequence[Completion]) -> list[ExecutionResult | JobledgerError]:
         """Publish up to ``BATCH_MAX`` outcomes at once; one answer per item, in order, each for itself."""
         completions = require_batch("completions", completions)
-        with ExitStack() as orders:
-            for steps in _orders(completions):
-                orders.enter_context(steps.order)
+        with _holding(_orders(completions)):
             return self._run_each(completions, self._completion)
 
     def _renewal(self, fence: Fence, command_id: str | None) -> Command[Renewal]:
@@ -421,3 +419,17 @@ def _orders(completions: Sequence[Completion]) -> list[Steps]:
     fences = [item.fence for item in completions if isinstance(item, Completion) and isinstance(item.fence, Fence)]
     found = {id(fence.steps): (fence.job_id, fence.generation, fence.steps) for fence in fences}
     return [steps for *_, steps in sorted(found.values(), key=lambda each: each[:2])]
+
+
+@contextmanager
+def _holding(orders: list[Steps]) -> Generator[None]:
+    """Hold the order of several attempts' steps; they are taken one after the other, as they are given."""
+    held: list[Steps] = []
+    try:
+        for steps in orders:
+            steps.order.acquire()
+            held.append(steps)
+        yield
+    finally:
+        for steps in reversed(held):
+            steps.order.release()
