@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 import sqlite3
@@ -80,6 +81,20 @@ class SQLiteLedgerConnection(SQLiteConnection):
         if not self.is_inherited and in_transaction(self.raw):
             with contextlib.suppress(sqlite3.Error):
                 self.raw.execute("ROLLBACK")
+
+    @override
+    def _close(self) -> None:
+        """Close it, and with it a transaction that could not be rolled back.
+
+        SQLite keeps a closed connection, and its locks, for as long as one of its statements is left; a cursor has one,
+        and may live on in a caller's hands or in the traceback of an error.
+        """
+        if not self.is_inherited and in_transaction(self.raw):
+            for cursor in gc.get_referrers(self.raw):
+                if issubclass(type(cursor), sqlite3.Cursor):
+                    with contextlib.suppress(sqlite3.Error):
+                        cursor.close()
+        super()._close()
 
     @property
     def is_reusable(self) -> bool:

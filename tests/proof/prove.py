@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import sqlite3
 import subprocess
 import sys
@@ -144,8 +145,14 @@ def _killed(jobs: int, scale: float) -> Part:
     for name, mutant in MUTANTS.items():
         kill = caught[name]
         seed = "SURVIVED" if kill.seed is None else f"{kill.seed:,}"
-        part.lines.append(f"| {mutant.sentence} | `{name}` | {seed} | {kill.violation.split(' ', 1)[0]} |")
+        part.lines.append(f"| {mutant.sentence} | `{name}` | {seed} | {_noticed_as(kill.violation)} |")
     return part
+
+
+def _noticed_as(violation: str) -> str:
+    """The invariant, and the store's precondition where that stood behind the rule and failed in its place."""
+    precondition = re.search(r"precondition '(\w+)'", violation)
+    return f"`{violation.split(' ', 1)[0]}`" + (f", as the store's `{precondition[1]}`" if precondition else "")
 
 
 def _in_lockstep(jobs: int, scale: float) -> Part:

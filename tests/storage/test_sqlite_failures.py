@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from eventsourcing.persistence import PersistenceError as LibrarysError
 
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.sqlite import SQLiteStorage
+from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection
 from jobledger.adapters.storage.sqlite_errors import after_commit, code_of, failure
 from jobledger.domain.errors import HistoryCorruptError, OutcomeUnknownError, StoreUnavailableError
 from jobledger.domain.ports import StoredBody, UnitRow
@@ -80,6 +85,81 @@ def test_a_rollback_that_a_caller_hides_commits_nothing(sqlite: SQLiteStorage) -
 
     with sqlite.reading() as reader:
         assert reader.job_ids("n", after="", limit=9) == []
+
+
+class Stubborn(sqlite3.Connection):
+    """A connection that rolls nothing back."""
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        """Refuse one statement."""
+        if sql == "ROLLBACK":
+            self.rollback()
+        return super().execute(sql, *values)
+
+    def rollback(self) -> None:
+        """Refuse."""
+        problem = "the disk failed again"
+        raise sqlite3.OperationalError(problem)
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SQLiteStorage]:
+    """An empty store, none of whose transactions can be rolled back."""
+    migrated = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    migrated.migrate()
+    migrated.close()
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Stubborn))
+    storage = SQLiteStorage(tmp_path / "jobs.db", clock=clock)
+    yield storage
+    storage.close()
+
+
+def broken_off(storage: SQLiteStorage) -> sqlite3.Cursor:
+    """Break a transaction off; answers a cursor with an unfinished statement, which somebody has kept."""
+    kept: list[sqlite3.Cursor] = []
+    with contextlib.suppress(ZeroDivisionError), storage.writing(PATIENCE) as session:
+        session.append([created("a")])
+        kept.append(session.connection.execute("SELECT 1 UNION SELECT 2"))
+        raise ZeroDivisionError
+    return kept[0]
+
+
+def broken_off_by_the_library(storage: SQLiteStorage) -> sqlite3.Cursor:
+    """The same through a transaction of the library's."""
+    with (
+        contextlib.suppress(LibrarysError),
+        storage.datastore.transaction(commit=True) as cursor,
+    ):
+        cursor.execute("CREATE TABLE mine (x)")
+        cursor.execute("SELECT 1 UNION SELECT 2")
+        raise ZeroDivisionError
+    return cast("sqlite3.Cursor", cursor)
+
+
+@pytest.mark.parametrize("breaking_off", [broken_off, broken_off_by_the_library])
+def test_what_cannot_be_rolled_back_gives_its_lock_on(
+    stubborn: SQLiteStorage, breaking_off: Callable[[SQLiteStorage], sqlite3.Cursor]
+) -> None:
+    """Its connection is closed, with each statement that would keep it, and its lock, alive."""
+    kept = breaking_off(stubborn)
+
+    with stubborn.writing(timedelta(0)) as session:
+        assert session.append([created("b")]) == [None]
+    with stubborn.reading() as reader:
+        assert reader.job_ids("n", after="", limit=9) == ["b"]
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        kept.fetchone()
+
+
+def test_a_cursor_that_is_kept_would_keep_the_lock(stubborn: SQLiteStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: where a connection is closed as any other, the next writer never gets its turn."""
+    monkeypatch.delattr(SQLiteLedgerConnection, "_close")
+    kept = broken_off(stubborn)
+
+    with pytest.raises(StoreUnavailableError, match="another writer"), stubborn.writing(timedelta(0)):
+        pass
+
+    del kept
 
 
 def test_a_file_that_may_not_be_written_is_named_so(sqlite: SQLiteStorage) -> None:
