@@ -100,6 +100,15 @@ class Positioned:
     record: StoredRecord
 
 
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A row that no event accounts for: the kind of row, the stream it says it belongs to, and its own name."""
+
+    row: str
+    stream: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
     """Which jobs to list; ``None`` leaves a field open. ``label`` is a name and a value (``None``: any)."""
@@ -265,6 +274,26 @@ class Reader(Protocol):
 
     def job_ids(self, namespace: str, *, after: str, limit: int) -> list[str]:
         """All job ids in order, for walks over the whole store."""
+        ...
+
+    def log(self, *, after: int, limit: int) -> list[Positioned]:
+        """Every record of every stream and namespace by position, below the horizon: what is there stays as it is."""
+        ...
+
+    def placed(self, stream: str, *, after: int, limit: int) -> list[Positioned]:
+        """A stream's records behind a sequence, in order, with their places in the log."""
+        ...
+
+    def streams(self, *, after: str, limit: int) -> list[str]:
+        """The names of all streams of all namespaces, in order, from behind ``after``."""
+        ...
+
+    def resources(self, *, after: tuple[str, str, str], limit: int) -> list[tuple[str, str, ResourceRow]]:
+        """Every resource with its namespace and owner, by these and its name, from behind such a triple."""
+        ...
+
+    def strays(self, *, limit: int) -> list[Stray]:
+        """Rows beside the log that hang on no stream or job: nothing of jobledger leaves any."""
         ...
 
     def candidates(

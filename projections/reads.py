@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -281,9 +280,17 @@ class JobReads:
             return audit.verify(reader, job_id)
 
     def verify_all(self) -> Iterator[Verification]:
-        """Verify every job of the namespace, in the order of their ids."""
-        for job_id in self._all_ids():
-            yield self.verify(job_id)
+        """Verify every stream that is stored for this namespace, in the order of their names, then the rows beside.
+
+        Jobs go by their ids, groups by the names of their streams; rows that hang on no stream come last, if there are
+        any, under an empty name. What says of no namespace is everybody's.
+        """
+        storage, namespace = self._setting.storage, self._setting.namespace
+        for stream in audit.streams(storage, namespace):
+            yield audit.verify_stream(storage, stream)
+        beside = audit.verify_beside(storage, namespace)
+        if not beside.ok:
+            yield beside
 
     def rebuild(self, projection: str) -> RebuildReport:
         """Rebuild a projection from the events; ``status`` refolds every status row and mends those that differ.
@@ -321,14 +328,8 @@ class JobReads:
         Raises:
             UnknownJobError: neither a row nor an event of it is in this namespace.
         """
-        with suppress(HistoryCorruptError):
-            loaded = reader.load([job_id]).get(job_id)
-            namespace = loaded.job.namespace if loaded else None
-            if loaded is None:
-                first = [read(stored).event for stored in reader.records(job_id, limit=1)]
-                namespace = getattr(first[0], "namespace", None) if first else None
-            if namespace != self._setting.namespace:
-                raise UnknownJobError(job_id)
+        if audit.namespace_of(reader, job_id, default="") not in (None, self._setting.namespace):
+            raise UnknownJobError(job_id)
 
     def _loaded(self, reader: Reader, job_id: str) -> Loaded:
         loaded = reader.load([require_text("job_id", job_id)]).get(job_id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from jobledger.adapters.storage.memory_strays import strays
 from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
@@ -20,7 +22,7 @@ from jobledger.adapters.storage.memory_tables import (
 )
 from jobledger.adapters.storage.rows import decode_job
 from jobledger.domain.job import Job, State
-from jobledger.domain.ports import GroupRow, JobFilter, Loaded, Positioned, ResourceRow, UnitRow
+from jobledger.domain.ports import GroupRow, JobFilter, Loaded, Positioned, ResourceRow, Stray, UnitRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,9 +90,13 @@ class MemoryReader:
         return self._recorder.record_at(position)
 
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
-        """Whether the row that the store finds a job by is that of this state."""
+        """Whether the row and the submission that the store finds a job by are those of this state."""
         row = self._view.get(STATUS, job.id)
-        return row is not None and (row.job, row.claimable, row.head) == (job, claimable, head)
+        if row is None or (row.job, row.claimable, row.head) != (job, claimable, head):
+            return False
+        if row.position != self._recorder.position_of(job.id, 1):
+            return False
+        return job.submission is None or self.submitted(job.namespace, job.owner, job.submission) == job.id
 
     def snapshot(self, job_id: str, upto: int) -> Job | None:
         """The newest kept state of a job at or before a sequence."""
@@ -181,6 +187,32 @@ class MemoryReader:
         """All job ids in order, for walks over the whole store."""
         rows = self._matching(JobFilter(namespace=namespace))
         return sorted(row.job.id for row in rows if row.job.id > after)[:limit]
+
+    def log(self, *, after: int, limit: int) -> list[Positioned]:
+        """Every record of every stream and namespace by position."""
+        places = range(max(after, 0) + 1, min(self._upto, max(after, 0) + limit) + 1)
+        return [Positioned(position, self._record_at(position)) for position in places]
+
+    def placed(self, stream: str, *, after: int, limit: int) -> list[Positioned]:
+        """A stream's records behind a sequence, in order, with their places in the log."""
+        found: list[Positioned] = []
+        for record in self.records(stream, after=after, limit=limit):
+            position = self._recorder.position_of(stream, record.sequence)
+            found.append(Positioned(position or 0, record))
+        return found
+
+    def streams(self, *, after: str, limit: int) -> list[str]:
+        """The names of all streams of all namespaces, in order, from behind ``after``."""
+        return [name for name in self._recorder.streams(self._upto) if name > after][:limit]
+
+    def resources(self, *, after: tuple[str, str, str], limit: int) -> list[tuple[str, str, ResourceRow]]:
+        """Every resource with its namespace and owner, by these and its name, from behind such a triple."""
+        rows = sorted((each for each in self._view.items(RESOURCES) if each[0] > after), key=lambda each: each[0])
+        return [(namespace, owner, row) for (namespace, owner, _), row in rows[:limit]]
+
+    def strays(self, *, limit: int) -> list[Stray]:
+        """Rows that hang on no stream or job."""
+        return list(islice(strays(self._view, self._recorder), limit))
 
 
 def _is_match(job: Job, wanted: JobFilter) -> bool:

@@ -55,6 +55,13 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
             index = self._stored_events_index.get(stream, {}).get(sequence)
         return None if index is None else index + 1
 
+    def streams(self, upto: int) -> list[str]:
+        """The names of all streams that began up to a position, in order."""
+        with self.lock:
+            index = self._stored_events_index
+            began = {str(stream): min(places.values()) + 1 for stream, places in index.items() if places}
+        return sorted(stream for stream, position in began.items() if position <= upto)
+
     def caused(self, stream: str, command_id: str) -> list[int]:
         """The positions of the records that one command left in a stream."""
         with self.lock:

@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
+from jobledger.adapters.storage.rows import resource_row
 from jobledger.adapters.storage.sqlite_reading import (
     FROM_STATUS,
     JOIN_LEASE,
@@ -14,9 +15,10 @@ from jobledger.adapters.storage.sqlite_reading import (
     loaded,
     stored,
 )
+from jobledger.adapters.storage.sqlite_strays import STRAYS
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.job import State
-from jobledger.domain.ports import JobFilter, Loaded, Positioned
+from jobledger.domain.ports import JobFilter, Loaded, Positioned, ResourceRow, Stray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,6 +129,71 @@ class SQLiteReader(SQLiteJobReader):
     def job_ids(self, namespace: str, *, after: str, limit: int) -> list[str]:
         """All job ids in order, for walks over the whole store."""
         return [row["job_id"] for row in self._all(self.JOB_IDS, namespace=namespace, after=after, limit=limit)]
+
+    # By the log's rowid.
+    LOG: Final[LiteralString] = """
+        SELECT rowid AS position, originator_id, originator_version, topic, state, command_id
+        FROM stored_events WHERE rowid > :after ORDER BY rowid LIMIT :limit
+    """
+
+    def log(self, *, after: int, limit: int) -> list[Positioned]:
+        """Every record of every stream and namespace by position: one writer at a time, so nothing comes in between."""
+        return [Positioned(row["position"], stored(row)) for row in self._all(self.LOG, after=after, limit=limit)]
+
+    # By UNIQUE (originator_id, originator_version).
+    PLACED: Final[LiteralString] = """
+        SELECT rowid AS position, originator_id, originator_version, topic, state, command_id
+        FROM stored_events WHERE originator_id = :stream AND originator_version > :after
+        ORDER BY originator_version LIMIT :limit
+    """
+
+    def placed(self, stream: str, *, after: int, limit: int) -> list[Positioned]:
+        """A stream's records behind a sequence, in order, with their places in the log."""
+        rows = self._all(self.PLACED, stream=stream, after=after, limit=limit)
+        return [Positioned(row["position"], stored(row)) for row in rows]
+
+    # By UNIQUE (originator_id, originator_version), one step to each stream.
+    STREAMS: Final[LiteralString] = """
+        WITH RECURSIVE stream (name) AS (
+            SELECT min(originator_id) FROM stored_events WHERE originator_id > :after
+            UNION ALL
+            SELECT (SELECT min(originator_id) FROM stored_events WHERE originator_id > name) FROM stream
+            WHERE name IS NOT NULL
+        )
+        SELECT name FROM stream WHERE name IS NOT NULL LIMIT :limit
+    """
+
+    def streams(self, *, after: str, limit: int) -> list[str]:
+        """The names of all streams of all namespaces, in order, from behind ``after``."""
+        return [row["name"] for row in self._all(self.STREAMS, after=after, limit=limit)]
+
+    # By the primary key.
+    RESOURCES: Final[LiteralString] = """
+        SELECT namespace, owner, name, value, version, job_id, generation FROM resource
+        WHERE (namespace, owner, name) > (:namespace, :owner, :name)
+        ORDER BY namespace, owner, name LIMIT :limit
+    """
+
+    def resources(self, *, after: tuple[str, str, str], limit: int) -> list[tuple[str, str, ResourceRow]]:
+        """Every resource with its namespace and owner, by these and its name, from behind such a triple."""
+        namespace, owner, name = after
+        rows = self._all(self.RESOURCES, namespace=namespace, owner=owner, name=name, limit=limit)
+        return [
+            (
+                row["namespace"],
+                row["owner"],
+                resource_row(row["name"], row["value"], row["version"], row["job_id"], row["generation"]),
+            )
+            for row in rows
+        ]
+
+    def strays(self, *, limit: int) -> list[Stray]:
+        """Rows beside the log that hang on no stream or job; each table is read once, its job found by an index."""
+        found: list[Stray] = []
+        for statement in STRAYS:
+            rows = self._all(statement, limit=limit - len(found))
+            found += [Stray(row["kind"], str(row["stream"]), str(row["name"])) for row in rows]
+        return found
 
     def _count(self, statement: LiteralString, **values: object) -> int:
         [row] = self._all(statement, **values)

@@ -93,14 +93,39 @@ class SQLiteJobReader(SQLiteRows):
         rows = self._all(self.LOAD, job_ids=json.dumps(list(job_ids)))
         return {row["job_id"]: loaded(row) for row in rows}
 
-    # By UNIQUE (job_id).
-    COLUMNS: Final[LiteralString] = "SELECT * FROM job_status WHERE job_id = :job_id"
+    # By UNIQUE (job_id), and the first record by UNIQUE (originator_id, originator_version).
+    COLUMNS: Final[LiteralString] = """
+        SELECT s.*, e.rowid AS created_position FROM job_status AS s
+        LEFT JOIN stored_events AS e ON e.originator_id = s.job_id AND e.originator_version = 1
+        WHERE s.job_id = :job_id
+    """
+    # By the primary key: labels are found by their names, which the events tell.
+    LABELED: Final[LiteralString] = """
+        SELECT name, value FROM job_label
+        WHERE namespace = :namespace AND name IN (SELECT value FROM json_each(:names)) AND position = :position
+    """
+    SUBMISSION: Final[LiteralString] = """
+        SELECT job_id FROM submission WHERE namespace = :namespace AND owner = :owner AND submission = :submission
+    """
 
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
-        """Whether the columns that the store finds a job by are those of this state."""
+        """Whether the columns, labels and submission that the store finds a job by are those of this state."""
         row = self._one(self.COLUMNS, job_id=job.id)
         wanted = status_row(job, claimable, head)
-        return row is not None and all(row[column] == value for column, value in wanted.items() if column != "job")
+        if row is None or any(row[column] != value for column, value in wanted.items() if column != "job"):
+            return False
+        if row["position"] != row["created_position"]:
+            return False
+        if job.labels:
+            names = json.dumps(list(job.labels))
+            rows = self._all(self.LABELED, namespace=job.namespace, names=names, position=row["position"])
+            if {each["name"]: each["value"] for each in rows} != job.labels or len(rows) != len(job.labels):
+                return False
+        if job.submission is None:
+            return True
+        by = {"namespace": job.namespace, "owner": job.owner, "submission": job.submission}
+        made = self._one(self.SUBMISSION, **by)
+        return made is not None and made["job_id"] == job.id
 
     # By UNIQUE (originator_id, originator_version).
     RECORDS: Final[LiteralString] = """

@@ -8,9 +8,10 @@ import sqlite3
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore, sqlite_path
 from jobledger.adapters.terminal.documents import document
@@ -18,12 +19,14 @@ from jobledger.adapters.terminal.failing import FolderMissingError, OtherDatabas
 from jobledger.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from rich.console import RenderableType
 
     from jobledger.domain.policies import Policy
+
+Item = TypeVar("Item")
 
 UNBOUNDED: Final = 4_000
 """The width, in columns, of an output that is no terminal: nothing is wrapped or cut in a file or a pipe.
@@ -111,6 +114,22 @@ class Desk:
         else:
             self.say(rendered)
             sys.stdout.flush()
+
+    def counted(self, items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:
+        """Pass items on, with a bar on the error output that tells how far it is; without one where nobody looks."""
+        console = screen(is_error=True)
+        if not console.is_terminal:
+            yield from items
+            return
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        ) as progress:
+            yield from progress.track(items, total=total, description=doing)
 
     def say(self, part: RenderableType) -> None:
         """Print something for people; where it is no terminal, without the spaces that only fill up a line."""

@@ -13,6 +13,7 @@ from jobledger import JobStore, ManualClock, Policy
 POLICIES = {
     "quick": Policy(lease=2),
     "fragile": Policy(lease=2, interrupts_max=2, failures_max=2),
+    "stepwise": Policy(window_events_max=40),
     "narrow": Policy(window_events_max=20),
     "small": Policy(payload_bytes_max=64, checkpoint_bytes_max=64, result_bytes_max=64, receipt_bytes_max=64),
     "forgetful": Policy(checkpoints_keep=2),

@@ -37,6 +37,28 @@ class Tamper(Enum):
     PRIORITY = ("columns", ["UPDATE job_status SET priority = 9 WHERE job_id = '{job}'"])
     UNREADABLE = ("status_row", ["UPDATE job_status SET job = '[]' WHERE job_id = '{job}'"])
     ROWLESS = ("status_row", ["DELETE FROM job_status WHERE job_id = '{job}'"])
+    POSITION = (
+        "position",
+        [
+            "UPDATE stored_events SET rowid = -1 WHERE {event} = 5",
+            "UPDATE stored_events SET rowid = (SELECT max(rowid) + 1 FROM stored_events) WHERE {event} = 6",
+            "UPDATE stored_events SET rowid = 5000 WHERE {event} = 5",
+        ],
+    )
+    PLACE = ("columns", ["UPDATE job_status SET position = 999 WHERE job_id = '{job}'"])
+    LABEL = (
+        "columns",
+        [
+            "UPDATE job_label SET value = 'spy' WHERE position = (SELECT position FROM job_status WHERE job_id = '{job}')"
+        ],
+    )
+    SUBMISSION = ("columns", ["UPDATE submission SET submission = 'mine' WHERE job_id = '{job}'"])
+    INVENTED = (
+        "unit_rows",
+        ["INSERT INTO job_unit VALUES ('{job}', 'made-up', '{{\"size\":1}}', '', 1, 9)"],
+    )
+    LATER = ("resource", ["UPDATE resource SET version = 7 WHERE job_id = '{job}'"])
+    SNAPSHOT = ("snapshot", ["UPDATE job_snapshot SET job = replace(job, 'team', 'spies') WHERE job_id = '{job}'"])
     BODY = ("body", ["UPDATE job_body SET bytes = x'22' WHERE job_id = '{job}'"])
 
     def __init__(self, rule: str, statements: list[str]) -> None:
@@ -53,4 +75,41 @@ def tamper_with(path: Path, job_id: str, tamper: Tamper) -> None:
             if changed < 1:
                 msg = f"{tamper.name} changed nothing: {statement}"
                 raise LookupError(msg)
+    connection.close()
+
+
+class Litter(Enum):
+    """A row that somebody added or left behind beside the log, and the rule by which it has to be found."""
+
+    GROUP = ("group_row", "UPDATE worker_group SET epoch = 9")
+    PHANTOM_GROUP = ("stray", "INSERT INTO worker_group VALUES ('default', 'phantom', 2, 1, 'feed')")
+    GROUP_EVENT = ("chained", "UPDATE stored_events SET state = replace(state, 'release', 'nothing') WHERE {group} = 1")
+    GROUP_GONE = ("contiguous", "DELETE FROM stored_events WHERE {group} = 1")
+    PHANTOM_SUBMISSION = ("stray", "INSERT INTO submission VALUES ('default', 'team', 'other', '{job}')")
+    PHANTOM_LABEL = ("stray", "INSERT INTO job_label SELECT 'default', 'made', 'up', position FROM job_status")
+    PHANTOM_RESOURCE = ("resource", "INSERT INTO resource VALUES ('default', 'team', 'x', x'31', 1, '{job}', 1)")
+    PHANTOM_LEASE = ("stray", "INSERT INTO job_lease VALUES ('default', '{job}', 3, 1, 1, 'default', 1)")
+    PHANTOM_STATUS = (
+        "stray",
+        """INSERT INTO job_status SELECT
+            999, 'nobody', namespace, owner, key, kind, queue, priority, state, claimable, ready_at_us, is_held,
+            sequence, head, created_at_us, updated_at_us, job FROM job_status WHERE job_id = '{job}'""",
+    )
+    PHANTOM_STATE = ("stray", "INSERT INTO job_snapshot VALUES ('{job}', 5000, x'7b7d')")
+    PHANTOM_UNIT = ("stray", "INSERT INTO job_unit VALUES ('nobody', 'u', x'31', '', 1, 1)")
+    PHANTOM_BODY = ("stray", "INSERT INTO job_body VALUES ('nobody', 'd', 0, x'31')")
+    ORPHAN = ("status_row", "DELETE FROM job_status WHERE job_id = '{job}'")
+
+    def __init__(self, rule: str, statement: str) -> None:
+        """A kind of litter."""
+        self.rule, self.statement = rule, statement
+
+
+def litter(path: Path, job_id: str, what: Litter) -> None:
+    """Make the change directly in the file, past every rule."""
+    group = "originator_id LIKE 'group:%' AND originator_version"
+    with sqlite3.connect(path) as connection:
+        if connection.execute(what.statement.format(job=job_id, group=group)).rowcount < 1:
+            msg = f"{what.name} changed nothing"
+            raise LookupError(msg)
     connection.close()

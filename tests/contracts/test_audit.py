@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,17 @@ from jobledger import Effect, JobRequest, JobStore, ManualClock
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import read
 from jobledger.domain.store.operating import group_stream
+from tests.contracts.conftest import POLICIES
 from tests.contracts.jobs import created, refuses, running
-from tests.contracts.tampering import Tamper, tamper_with
+from tests.contracts.tampering import Litter, Tamper, litter, tamper_with
 
 OPS: Any = {"by": "ops", "reason": "look"}
 
 
 def _rich(store: JobStore, key: str = "k") -> str:
     """A job with a bit of everything, ended."""
-    lease = running(store, key, payload="p" * 5_000)
+    labels = {"quarter": "3", "team": 'sea"rch'}
+    lease = running(store, key, payload="p" * 5_000, labels=labels, submission=f"s-{key}", policy="stepwise")
     store.record_unit(lease.fence, "u0", 1)
     store.checkpoint(lease.fence, "s" * 5_000, effects=[Effect(resource=key, value=1, expected_version=0)])
     store.hold(lease.job_id, **OPS)
@@ -51,11 +54,82 @@ def test_every_job_of_the_namespace_is_verified(store: JobStore) -> None:
     assert {verification.job_id for verification in store.verify_all() if verification.ok} == ids
 
 
+def test_groups_are_verified_with_the_jobs(store: JobStore) -> None:
+    """What they stood at decides who may write, so their streams count as much as those of jobs."""
+    job_id = _rich(store)
+    store.advance_epoch("default", by="ops", reason="release")
+    store.advance_epoch("default", by="ops", reason="release")
+
+    verified = {verification.job_id: verification for verification in store.verify_all()}
+
+    assert set(verified) == {job_id, group_stream("default", "default")}
+    assert all(verification.ok for verification in verified.values()), verified
+    assert verified[group_stream("default", "default")].events == 2
+
+
+def test_each_namespace_verifies_what_is_its_own(tmp_path: Path, clock: ManualClock) -> None:
+    """Another one's streams are not walked, and its rows are not judged."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock, policies=POLICIES) as store:
+        job_id = _rich(store)
+    with JobStore.open(url, clock=clock, namespace="other", policies=POLICIES) as other:
+        theirs = _rich(other)
+        other.advance_epoch("g", by="ops", reason="release")
+
+        assert [verification.job_id for verification in other.verify_all()] == sorted(
+            [theirs, group_stream("other", "g")]
+        )
+        refuses("unknown_job", other.verify, job_id)
+
+
+@pytest.mark.parametrize("what", Litter)
+def test_each_row_beside_the_log_is_accounted_for(tmp_path: Path, clock: ManualClock, what: Litter) -> None:
+    """What hangs on no event, and what lost its row, is found by a verification of everything."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock, policies=POLICIES) as store:
+        job_id, _ = _rich(store), _rich(store, "other")
+        store.advance_epoch("default", by="ops", reason="release")
+        store.advance_epoch("default", by="ops", reason="release")
+        assert all(verification.ok for verification in store.verify_all())
+
+    litter(tmp_path / "jobs.db", job_id, what)
+
+    with JobStore.open(url, clock=clock) as store:
+        found = {problem.rule for verification in store.verify_all() for problem in verification.problems}
+        assert what.rule in found, found
+
+
+def test_what_is_written_under_a_passed_epoch_is_found(tmp_path: Path, clock: ManualClock) -> None:
+    """A write that stands behind the advance of its group, in the log and by its time, was fenced off."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock) as store:
+        lease = running(store)
+        clock.advance(timedelta(seconds=1))
+        store.advance_epoch("default", by="ops", reason="release")
+        clock.advance(timedelta(seconds=1))
+        refuses("stale_epoch", store.report_progress, lease.fence, 1)
+        assert all(verification.ok for verification in store.verify_all())
+    with sqlite3.connect(tmp_path / "jobs.db") as connection:
+        connection.execute("UPDATE worker_group SET epoch = 1, sequence = 0, head = ''")
+        connection.execute("UPDATE stored_events SET originator_id = 'aside' WHERE originator_id LIKE 'group:%'")
+    connection.close()
+
+    with JobStore.open(url, clock=clock) as store:
+        store.report_progress(lease.fence, 1)
+    with sqlite3.connect(tmp_path / "jobs.db") as connection:
+        stream = group_stream("default", "default")
+        connection.execute("UPDATE stored_events SET originator_id = ? WHERE originator_id = 'aside'", (stream,))
+    connection.close()
+
+    with JobStore.open(url, clock=clock) as store:
+        assert [problem.rule for problem in store.verify(lease.job_id).problems] == ["epoch"]
+
+
 @pytest.mark.parametrize("tamper", Tamper)
 def test_each_kind_of_tampering_is_found_and_named(tmp_path: Path, clock: ManualClock, tamper: Tamper) -> None:
     """A change made directly in the tables is reported under the rule that it breaks, at its sequence."""
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
-    with JobStore.open(url, clock=clock) as store:
+    with JobStore.open(url, clock=clock, policies=POLICIES) as store:
         job_id, untouched = _rich(store), _rich(store, "other")
         assert store.verify(job_id).ok
 
@@ -71,7 +145,7 @@ def test_each_kind_of_tampering_is_found_and_named(tmp_path: Path, clock: Manual
 def test_an_unknown_topic_stops_its_job_and_no_other(tmp_path: Path, clock: ManualClock) -> None:
     """Its history is corrupt to every reader; nothing is imported, and the other jobs go on."""
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
-    with JobStore.open(url, clock=clock) as store:
+    with JobStore.open(url, clock=clock, policies=POLICIES) as store:
         job_id, other = _rich(store), created(store, "other")
 
     tamper_with(tmp_path / "jobs.db", job_id, Tamper.TOPIC)
@@ -99,7 +173,7 @@ def test_a_rebuilt_status_equals_the_live_one(store: JobStore) -> None:
 def test_a_rebuild_mends_a_status_row_that_was_touched(tmp_path: Path, clock: ManualClock, tamper: Tamper) -> None:
     """The events are the truth; the row is made from them again."""
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
-    with JobStore.open(url, clock=clock) as store:
+    with JobStore.open(url, clock=clock, policies=POLICIES) as store:
         job_id = _rich(store)
         truth = store.status(job_id)
 

@@ -1,0 +1,44 @@
+"""Rows of a store in memory that no event and no job accounts for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobledger.adapters.storage.memory_tables import (
+    BODIES,
+    GROUPS,
+    LEASES,
+    SNAPSHOTS,
+    STATUS,
+    SUBMISSIONS,
+    UNITS,
+    View,
+)
+from jobledger.domain.ports import Stray
+from jobledger.domain.store.operating import group_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jobledger.adapters.storage.memory_recorders import MemoryLedgerRecorder
+
+
+def strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
+    """Every row that hangs on no stream or job, table by table."""
+    jobs = {job_id: row.job for job_id, row in view.items(STATUS)}
+    yield from (Stray("status", job_id, "") for job_id in jobs if recorder.position_of(job_id, 1) is None)
+    for job_id, live in view.items(LEASES):
+        if job_id not in jobs or jobs[job_id].attempt is None:
+            yield Stray("lease", job_id, str(live.lease.generation))
+    for (namespace, owner, submission), job_id in view.items(SUBMISSIONS):
+        job = jobs.get(job_id)
+        if job is None or (job.namespace, job.owner, job.submission) != (namespace, owner, submission):
+            yield Stray("submission", job_id, submission)
+    yield from (Stray("unit", job_id, unit) for (job_id, unit), _ in view.items(UNITS) if job_id not in jobs)
+    yield from (Stray("body", job_id, digest) for (job_id, digest, _), _ in view.items(BODIES) if job_id not in jobs)
+    for (job_id, sequence), _ in view.items(SNAPSHOTS):
+        if job_id not in jobs or jobs[job_id].sequence < sequence:
+            yield Stray("state", job_id, str(sequence))
+    for namespace, name in (key for key, _ in view.items(GROUPS)):
+        if recorder.position_of(group_stream(namespace, name), 1) is None:
+            yield Stray("group", group_stream(namespace, name), name)
