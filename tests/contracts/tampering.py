@@ -48,9 +48,7 @@ class Tamper(Enum):
     PLACE = ("columns", ["UPDATE job_status SET position = 999 WHERE job_id = '{job}'"])
     LABEL = (
         "columns",
-        [
-            "UPDATE job_label SET value = 'spy' WHERE position = (SELECT position FROM job_status WHERE job_id = '{job}')"
-        ],
+        ["UPDATE job_label SET value = 'x' WHERE position IN (SELECT position FROM job_status WHERE job_id = '{job}')"],
     )
     SUBMISSION = ("columns", ["UPDATE submission SET submission = 'mine' WHERE job_id = '{job}'"])
     INVENTED = (
