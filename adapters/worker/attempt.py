@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any, Final
 
-from jobledger.adapters.worker.awaiting import AsyncJobContext
+from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.clock import elapsed
-from jobledger.adapters.worker.context import JobContext
 from jobledger.adapters.worker.core import ENDED, AttemptCore, AttemptFacts
-from jobledger.adapters.worker.current import enter
-from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Park, ending_of_error, ending_of_value, told
+from jobledger.adapters.worker.endings import AttemptEnding, Fail, Park, told
+from jobledger.adapters.worker.handling import Handling
+from jobledger.adapters.worker.places import Place
 from jobledger.adapters.worker.publishing import Published, publish
 from jobledger.adapters.worker.registration import DurableJob
+from jobledger.adapters.worker.serving import Serving
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import Lease
 
-UNASKED: Final = (
-    "JobParked: no hold is in force and the host does not drain, so there is nothing to park for; "
-    "return Defer(…) to go on later"
-)
 LOG: Final = logging.getLogger("jobledger.worker")
 
 
-class RestoreError(Exception):
-    """A saved state could not be restored; it becomes the error of a failed attempt."""
-
-    def __str__(self) -> str:
-        return f"the saved state could not be restored: {self.args[0]}"
-
-
 class Attempt:
-    """One claimed lease and the handler that runs under it.
+    """One claimed lease and the handler that runs under it, here or in a child process.
 
     The lease is given back only when the handler has unwound, so that its cleanup still runs under it. Two may want to
     publish the end, the handler's thread and a host that ran out of patience: the first does, the other stays silent.
@@ -57,119 +44,82 @@ class Attempt:
         self.job, self.lease = job, lease
         self.held = writes.held
         self.core = AttemptCore(AttemptFacts.of(lease, worker), writes, is_draining=is_draining)
-        self._writes, self._threads = writes, threads
-        self._context = JobContext(self.core)
-        self._awaitable = AsyncJobContext(self._context, self.core, threads if job.is_async else None)
+        self._writes, self._threads, self._is_draining = writes, threads, is_draining
+        self._handling = Handling(job, self.core, threads)
+        self._serving: Serving | None = None
         self._end = threading.Lock()
         self._published: Published | None = None
-        self._interrupt: Callable[[], object] | None = None
-        self._late_at: float | None = None
+        self._over_at: float | None = None
         self._is_given_up = False
 
     @property
     def ids(self) -> dict[str, Any]:
         """What a line in the log says about this attempt."""
-        return {"job_id": self.lease.job_id, "generation": self.lease.generation, "kind": self.job.kind}
+        return self._handling.ids
 
     def run(self, unwound: Callable[[], None], ended: Callable[[Published], None]) -> None:
         """Run a sync handler to its end, in this thread.
 
         ``unwound`` is called when it has physically ended, ``ended`` when that is published, with what became of it.
         """
-        ending = contextvars.copy_context().run(self._run_here)
+        ending = self._handling.run()
         unwound()
         ended(self._publish(ending))
 
     async def run_on_loop(self, unwound: Callable[[], None], ended: Callable[[Published], None]) -> None:
         """Run an async handler to its end, on this loop; the end is published in a thread."""
-        ending = await self._run_async()
+        ending = await self._handling.run_async()
         unwound()
         self._threads.submit(lambda: ended(self._publish(ending)))
+
+    def run_in_process(
+        self,
+        children: Children,
+        place: Place,
+        unwound: Callable[[], None],
+        ended: Callable[[Published], None],
+    ) -> None:
+        """Run a handler to its end in a child process; this thread serves it meanwhile."""
+        self._serving = Serving(
+            children, place, self.core, self._writes, is_draining=self._is_draining, ids=self._handling.ids
+        )
+        ending = self._serving.run()
+        unwound()
+        ended(self._publish(ending, is_handler=False))
 
     def give_back(self) -> Published:
         """Publish a pause without having run anything."""
         return self._publish(Park())
 
-    def interrupt(self) -> None:
-        """Cancel the task of an async handler whose attempt is over; a sync one learns of it at its next call."""
-        wake, self._interrupt = self._interrupt, None
-        if wake is not None:
-            wake()
+    def look_after(self) -> None:
+        """Wake a handler whose attempt is over, tell a child what is asked of it, and give up on what is stuck.
+
+        Called by the host every now and then. A thread cannot be ended: a sync handler learns of it at its next call.
+        """
+        if self._serving is not None:
+            self._serving.look()
+        if self.held.lost is not None or self.core.is_overdue:
+            self._handling.interrupt()
+            self._over_at = self._over_at or elapsed()
+            if elapsed() - self._over_at >= self.held.span and not self._is_given_up:
+                self._is_given_up = True
+                threading.Thread(target=self._give_up, name="jobledger of a stuck job", daemon=True).start()
+        self.core.flush_progress()
 
     @property
     def published(self) -> Published | None:
         """What became of the attempt; ``None`` before its end was published."""
         return self._published
 
-    def is_given_up(self) -> bool:
-        """Whether ``run_time_max`` passed a whole lease ago and the handler still runs; true once."""
-        if self._is_given_up or self._published is not None or not self.core.is_overdue:
-            return False
-        self._late_at = self._late_at or elapsed()
-        self._is_given_up = elapsed() - self._late_at >= self.held.span
-        return self._is_given_up
+    def _give_up(self) -> None:
+        """End the process of a handler that is over for a whole lease, or publish that a thread is stuck.
 
-    def fail_stuck(self) -> None:
-        """Publish the failure of a stuck handler; its slot stays taken until it really ends."""
-        self._publish(Fail(told(self.core.out_of_time)), is_handler=False)
-
-    # Running the handler ----------------------------------------------------------------------------------------------
-
-    def _run_here(self) -> AttemptEnding:
-        enter(self._context, self._awaitable)
-        try:
-            return self._judged(ending_of_value(self._prepared(self._context)()))
-        except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, never the host
-            return self._judged_error(error)
-
-    async def _run_async(self) -> AttemptEnding:
-        enter(self._context, self._awaitable)
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        try:
-            scope = contextvars.copy_context()
-            handler = await loop.run_in_executor(self._threads, lambda: scope.run(self._prepared, self._awaitable))
-            self._interrupt = lambda: task and loop.call_soon_threadsafe(task.cancel)
-            value = await handler()
-        except BaseException as error:  # noqa: BLE001  # the same; it must not reach the loop either
-            return self._judged_error(error)
-        finally:
-            self._interrupt = None
-        if forgotten := list(self._awaitable.unawaited.values()):
-            call = f"job.{forgotten[0]}"
-            return Fail(f"the handler did not await {call}(), so it did not happen; write: await {call}(…)")
-        return self._judged(ending_of_value(value))
-
-    def _prepared(self, context: Any) -> Callable[[], Any]:
-        """The handler, made and restored, with its arguments."""
-        call, hooks = self.job.instance()
-        arguments = self.job.parameters.bind(self.lease.payload)
-        is_fresh = self.core.facts.is_fresh
-        try:
-            hooks.start(self.lease.checkpoint, is_fresh=is_fresh)
-        except Exception as error:
-            if is_fresh:
-                raise
-            raise RestoreError(told(error)) from error
-        self.core.use_hooks(hooks)
-        if self.job.parameters.context is not None:
-            arguments[self.job.parameters.context] = context
-        return partial(call, **arguments)
-
-    def _judged(self, ending: AttemptEnding) -> AttemptEnding:
-        """A limit is a limit: what came after ``run_time_max`` does not count."""
-        if self.core.is_overdue:
-            return Fail(told(self.core.out_of_time))
-        return ending
-
-    def _judged_error(self, error: BaseException) -> AttemptEnding:
-        if self.held.lost is not None:
-            return Abandon(self.held.lost)
-        ending = self._judged(ending_of_error(error))
-        if isinstance(ending, Park) and not (self.core.is_parking or self.core.pause_requested):
-            ending = Fail(UNASKED)
-        if isinstance(ending, Fail):
-            LOG.warning("an attempt failed: %s", ending.error, extra=self.ids, exc_info=error)
-        return ending
+        The slot of a stuck thread stays taken until it really ends.
+        """
+        if self.held.lost is None and self._published is None:
+            self._publish(Fail(told(self.core.out_of_time)), is_handler=False)
+        if self._serving is not None:
+            self._serving.kill()
 
     # Publishing -------------------------------------------------------------------------------------------------------
 

@@ -155,7 +155,8 @@ class AttemptCore:
         """Made for each attempt, where its handler runs."""
         self.facts: Final = facts
         self.state: Json = facts.state
-        self._stop_at = None if facts.run_time_max is None else elapsed() + facts.run_time_max
+        self._stop_at: float | None = None
+        self.begin()
         self._writes, self._is_draining = writes, is_draining
         self._held = writes.held
         self._hooks: Hooked | None = None
@@ -169,6 +170,11 @@ class AttemptCore:
         """Whether a boundary asked the handler to park: a hold that is released while it unwinds changes nothing."""
         self._unit_locks: dict[str, threading.RLock] = {}
         self._units = threading.Lock()
+
+    def begin(self, grace: float = 0.0) -> None:
+        """Count the run time from now on; ``grace``: in seconds, how long the handler may take to begin at all."""
+        if self.facts.run_time_max is not None:
+            self._stop_at = elapsed() + grace + self.facts.run_time_max
 
     # What the attempt is ----------------------------------------------------------------------------------------------
 
@@ -372,6 +378,11 @@ class AttemptCore:
     def use_hooks(self, hooks: Hooked) -> None:
         """Know the hooks of the handler instance; called by the host."""
         self._hooks = hooks
+
+    def leave(self, staged: Staged, progress: Progress | None) -> None:
+        """What a handler in another process left to be committed with its end; called by the host."""
+        self._staging.put_back(staged)
+        self._progress = progress or self._progress
 
     def close(self, *, use_hook: bool = True) -> tuple[Staged, Progress | None]:
         """Refuse everything from now on; answers what was staged and the progress not sent yet. Called by the host.

@@ -21,12 +21,13 @@ from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.deadlines import Deadline
 from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.caution import Caution
+from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.claiming import Claims
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.gathering import GroupCommit
 from jobledger.adapters.worker.held import HeldLease
 from jobledger.adapters.worker.keeping import Housekeeping
-from jobledger.adapters.worker.places import mistake
+from jobledger.adapters.worker.places import mistake, place_in_module
 from jobledger.adapters.worker.publishing import Published
 from jobledger.adapters.worker.registration import DurableJob, registered
 from jobledger.adapters.worker.renewal import Renewals
@@ -96,6 +97,7 @@ class JobHost(AbstractContextManager["JobHost"]):
         self._caution = Caution()
         self._renewals = Renewals(store, self._caution, self.name)
         self._threads = SlotThreads(2 * concurrency, self.name)
+        self._children = Children()
         self._loop: LoopThread | None = None
         self._claims = Claims(
             store,
@@ -178,6 +180,7 @@ class JobHost(AbstractContextManager["JobHost"]):
         if self._loop is not None:
             self._loop.stop(STOP_SECONDS)
         self._housekeeping.stop(STOP_SECONDS)
+        self._children.end_all()
         self._threads.shutdown()
         self._renewals.stop()
         with self._lock:
@@ -272,6 +275,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         unwound, ended = partial(self._running.unwound, attempt), partial(self._ended, attempt)
         if self._is_draining():
             self._threads.submit(lambda: ended(attempt.give_back()))
+        elif job.executor == "process":
+            self._threads.submit(attempt.run_in_process, self._children, place_in_module(job.target), unwound, ended)
         elif self._loop is not None and job.is_async:
             self._loop.spawn(attempt.run_on_loop(unwound, ended))
         else:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Final
 
 from jobledger.adapters.bootstrap import JobStore
-from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.caution import Caution, spread
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.running import Running
@@ -53,18 +52,11 @@ class Housekeeping:
         while not self._stopped.wait(TICK):
             for attempt in self._running.attempts():
                 try:
-                    self._look_after(attempt)
+                    attempt.look_after()
                 except Exception:
                     LOG.exception("an attempt could not be looked after", extra=attempt.ids)
             if elapsed() >= self._sweep_at and self._may_sweep() and not self._caution.left:
                 self._sweep()
-
-    def _look_after(self, attempt: Attempt) -> None:
-        if attempt.held.lost is not None or attempt.core.is_overdue:
-            attempt.interrupt()
-        if attempt.is_given_up():
-            threading.Thread(target=attempt.fail_stuck, name=f"{self._thread.name} of a stuck job", daemon=True).start()
-        attempt.core.flush_progress()
 
     def _sweep(self) -> None:
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)

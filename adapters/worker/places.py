@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any
@@ -39,6 +41,32 @@ def place_of(target: object, owner: type | None = None, line: int | None = None)
     except (OSError, TypeError):
         return name
     return f"{_shortened(path)}:{line} {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where another process finds a handler: its module (and the file of that), and its name there."""
+
+    module: str
+    name: str
+    file: str | None
+
+
+def place_in_module(target: Any) -> Place:
+    """Where another process finds a class or function.
+
+    Raises:
+        InvalidHookError: it was made inside a function, where no other process can reach it.
+    """
+    name = target.__qualname__
+    if "<" in name:
+        raise mistake(
+            target, "a child process finds its handler by name; define it at the top level of its module, not inside"
+        )
+    module = sys.modules.get(target.__module__)
+    spec = getattr(module, "__spec__", None) if target.__module__ == "__main__" else None
+    file = getattr(module, "__file__", None)
+    return Place(target.__module__ if spec is None else spec.name, name, file and str(Path(file).resolve()))
 
 
 def _shortened(path: Path) -> Path:

@@ -6,18 +6,21 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from jobledger.adapters.worker.hooks import BoundHooks, Hooks, hooks_of
 from jobledger.adapters.worker.mutation import require_no_lost_state
 from jobledger.adapters.worker.parameters import Parameters, parameters_of
-from jobledger.adapters.worker.places import mistake
+from jobledger.adapters.worker.places import mistake, place_in_module
 from jobledger.domain.bounds import require_text
 from jobledger.domain.decisions.creating import CONTROLS
 from jobledger.domain.errors import InvalidError
 from jobledger.domain.policies import DEFAULT
 
 Target = TypeVar("Target", bound=Callable[..., Any])
+
+ExecutorName = Literal["thread", "process"]
+"""Where a handler runs: in a thread of its host (an async one on its loop), or in a child process."""
 
 _DECLARATION: Final = "__jobledger_job__"
 
@@ -33,6 +36,7 @@ class DurableJob:
     is_async: bool
     parameters: Parameters
     hooks: Hooks
+    executor: ExecutorName
 
     def instance(self) -> tuple[Callable[..., Any], BoundHooks]:
         """A fresh handler: what to call, and its hooks."""
@@ -51,6 +55,7 @@ class _Declaration:
     controls: tuple[str, ...]
     target: Any
     names: Mapping[str, Any]
+    executor: ExecutorName = "thread"
     checked: DurableJob | None = None
 
     def check(self) -> DurableJob:
@@ -67,7 +72,11 @@ class _Declaration:
 
 
 def durable_job(
-    kind: str, *, policy: str = DEFAULT, controls: tuple[str, ...] = CONTROLS
+    kind: str,
+    *,
+    policy: str = DEFAULT,
+    controls: tuple[str, ...] = CONTROLS,
+    executor: ExecutorName = "thread",
 ) -> Callable[[Target], Target]:
     """Register a class or a function as the handler of one kind of job.
 
@@ -79,6 +88,8 @@ def durable_job(
         kind: the name under which jobs are created for it.
         policy: the policy that a host's producers create its jobs with.
         controls: those that operators may use on such jobs: pause, cancel, retry.
+        executor: ``process`` for handlers that compute: each runs in a child process, which finds the handler by its
+            name in its module. A crash of that process is a failed attempt.
 
     Raises:
         InvalidHookError: the shape is mistaken; what cannot be seen yet is checked by ``JobHost``.
@@ -90,8 +101,8 @@ def durable_job(
         given: object = target
         if not (inspect.isclass(given) or inspect.isfunction(given)):
             raise mistake(target, f"@durable_job stands on a {type(target).__name__}; put it on a class or a function")
-        _require_arguments(target, kind, policy, controls)
-        declaration = _Declaration(kind, policy, tuple(controls), target, dict(names))
+        _require_arguments(target, kind, policy, controls, executor)
+        declaration = _Declaration(kind, policy, tuple(controls), target, dict(names), executor)
         with suppress(NameError):  # the name may be defined further down in the module; the host looks again
             declaration.check()
         setattr(target, _DECLARATION, declaration)
@@ -122,7 +133,7 @@ def registered(target: Any) -> DurableJob:
         raise mistake(target, f"an annotation cannot be understood: {error}; import or define the name") from None
 
 
-def _require_arguments(target: Any, kind: Any, policy: Any, controls: Any) -> None:
+def _require_arguments(target: Any, kind: Any, policy: Any, controls: Any, executor: Any) -> None:
     try:
         require_text("kind", kind)
         require_text("policy", policy)
@@ -132,6 +143,10 @@ def _require_arguments(target: Any, kind: Any, policy: Any, controls: Any) -> No
         raise mistake(target, f"@durable_job: controls are a tuple of {', '.join(CONTROLS)}, not {controls!r}")
     if len(set(controls)) < len(controls):
         raise mistake(target, f"@durable_job: a control is named twice in {controls!r}; name each once")
+    if executor not in get_args(ExecutorName):
+        raise mistake(target, f"@durable_job: executor is 'thread' or 'process', not {executor!r}")
+    if executor == "process":
+        place_in_module(target)
 
 
 def _checked(declared: _Declaration) -> DurableJob:
@@ -150,7 +165,9 @@ def _checked(declared: _Declaration) -> DurableJob:
         _require_constructible(target)
         if not hooks.has_pair:
             require_no_lost_state(target)
-    return DurableJob(declared.kind, declared.policy, declared.controls, target, is_async, parameters, hooks)
+    return DurableJob(
+        declared.kind, declared.policy, declared.controls, target, is_async, parameters, hooks, declared.executor
+    )
 
 
 def _run_of(job: type) -> Any:

@@ -68,10 +68,10 @@ def ran(store: JobStore, job: Any, kind: str, payload: Any = None, *, policy: st
         return ended(store, created(store, kind, payload, policy=policy))
 
 
-def until(store: JobStore, is_so: Callable[[], bool]) -> None:
+def until(store: JobStore, is_so: Callable[[], bool], *, patience: float = PATIENCE) -> None:
     """Wait until something is so; looks whenever the store changes."""
     give_up = threading.Event()
-    timer = threading.Timer(PATIENCE, give_up.set)
+    timer = threading.Timer(patience, give_up.set)
     timer.daemon = True
     timer.start()
     try:
