@@ -78,14 +78,21 @@ class SQLiteLedgerRecorder(SQLiteApplicationRecorder):
         ``command_ids`` are the ids of the commands that caused them, one for each event.
         """
         command_ids: Sequence[str | None] = kwargs.get("command_ids") or [None] * len(stored_events)
-        positions: list[int] = []
-        for event, command_id in zip(stored_events, command_ids, strict=True):
-            stream = event.originator_id.hex if isinstance(event.originator_id, UUID) else event.originator_id
-            c.execute(
-                self.insert_events_statement, (stream, event.originator_version, event.topic, event.state, command_id)
+        rows = [
+            (
+                event.originator_id.hex if isinstance(event.originator_id, UUID) else event.originator_id,
+                event.originator_version,
+                event.topic,
+                event.state,
+                command_id,
             )
-            positions.append(c.lastrowid)
-        return positions
+            for event, command_id in zip(stored_events, command_ids, strict=True)
+        ]
+        c.executemany(self.insert_events_statement, rows)
+        # The transaction holds the write lock, and AUTOINCREMENT counts on from the last position: there are no gaps.
+        c.execute("SELECT last_insert_rowid()")
+        [last] = c.fetchone()
+        return list(range(last - len(rows) + 1, last + 1))
 
     def insert_within(
         self, cursor: SQLiteCursor, stored_events: Sequence[StoredEvent], command_ids: Sequence[str | None]

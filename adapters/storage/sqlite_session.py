@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, LiteralString
@@ -11,43 +12,30 @@ from eventsourcing.sqlite import SQLiteCursor
 from typing_extensions import override
 
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
-from jobledger.adapters.storage.rows import encode_body, encode_job, lease_row, to_us
+from jobledger.adapters.storage.rows import encode_job, lease_row
 from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_connecting import in_transaction
 from jobledger.adapters.storage.sqlite_leash import Leash
+from jobledger.adapters.storage.sqlite_rows import rows_of
 from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.adapters.storage.sqlite_writes import (
-    DELETE_LEASE,
     DELETE_SNAPSHOTS,
-    DROP_CHECKPOINT,
-    GROW_STATUS,
-    INDEXED,
-    INHERIT_BODIES,
-    INHERIT_UNITS,
-    INSERT_LABEL,
-    INSERT_STATUS,
-    INSERT_SUBMISSION,
-    INSERT_UNIT,
-    MOVE_STATUS,
-    PUT_BODY,
     PUT_GROUP,
-    PUT_LEASE,
-    PUT_RESOURCE,
     PUT_SNAPSHOT,
     REWRITE_STATUS,
-    STANDING,
+    STANDINGS,
 )
 from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerRecorder
     from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
-    from jobledger.domain.ports import Append, Clock, GroupRow, Inherit
+    from jobledger.domain.ports import Append, Clock, GroupRow
 
 
 class SQLiteSession(SQLiteFinder):
@@ -59,6 +47,7 @@ class SQLiteSession(SQLiteFinder):
         self._recorder = recorder
         self._cursor = SQLiteCursor(raw.cursor())
         self._leash: Leash | None = None
+        self._groups: dict[tuple[str, str], GroupRow] = {}
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -121,20 +110,28 @@ class SQLiteSession(SQLiteFinder):
 
     def append(self, appends: Sequence[Append]) -> list[str | None]:
         """Write each append whose guard holds; for each, ``None`` or the precondition that failed."""
-        return [self._append(append) for append in appends]
+        failed: list[str | None] = []
+        for batch in _batches(appends):
+            failed += self._append(batch)
+        return failed
 
-    def _append(self, append: Append) -> str | None:
-        standing = self._one(STANDING, job_id=append.job.id)
-        failed = failed_precondition(append, self._found(append, standing))
-        if failed is not None:
+    def _append(self, batch: Sequence[Append]) -> list[str | None]:
+        """Write appends none of which meets what another one writes: all at once, and if that fails one by one."""
+        job_ids = json.dumps([append.job.id for append in batch])
+        standings = {row["job_id"]: row for row in self._all(STANDINGS, job_ids=job_ids)}
+        failed = [failed_precondition(append, self._found(append, standings.get(append.job.id))) for append in batch]
+        accepted = [append for append, reason in zip(batch, failed, strict=True) if reason is None]
+        if not accepted:
             return failed
         try:
             with self._savepoint():
-                self._write(append, standing)
+                self._write(accepted, standings)
         except sqlite3.IntegrityError:
+            if len(batch) > 1:
+                return [reason for append in batch for reason in self._append([append])]
             # A record stands where the status row says that there is none; only an auditor can tell which is right.
-            return "records"
-        return None
+            return ["records"]
+        return failed
 
     @contextmanager
     def _savepoint(self) -> Generator[None]:
@@ -185,96 +182,17 @@ class SQLiteSession(SQLiteFinder):
             return None
         return self.submitted(job.namespace, job.owner, job.submission)
 
-    def _write(self, append: Append, standing: sqlite3.Row | None) -> None:
-        """Write everything of one append; raises the driver's own errors."""
-        self._write_bodies(append)
-        positions = self._insert(append.records)
-        if standing is None:
-            self._insert_status(append, positions[0])
-        elif append.records:
-            self._update_status(append, standing)
-        self._write_lease(append)
-        for effect in append.effects:
-            self._raw.execute(
-                PUT_RESOURCE,
-                {
-                    "namespace": append.job.namespace,
-                    "owner": append.job.owner,
-                    "name": effect.name,
-                    "value": effect.value,
-                    "version": effect.expected_version + 1,
-                    "job_id": append.job.id,
-                    "generation": effect.generation,
-                },
-            )
-        for job in append.snapshots:
-            self._put_snapshot(job)
-        if append.inherit is not None:
-            self._inherit(append.job.id, append.inherit)
+    def _write(self, appends: Sequence[Append], standings: Mapping[str, sqlite3.Row]) -> None:
+        """Write everything of these appends; raises the driver's own errors."""
+        records = [record for append in appends for record in append.records]
+        places = ((record.stream, record.sequence) for record in records)
+        positions = dict(zip(places, self._insert(records), strict=True))
+        rows_of(appends, standings, positions).write(self._raw)
 
     def _insert(self, records: Sequence[StoredRecord]) -> Sequence[int]:
         """Write records through the recorder, as everything in the log is written."""
         events = [StoredEvent(record.stream, record.sequence, record.topic, record.state) for record in records]
         return self._recorder.insert_within(self._cursor, events, [record.command_id for record in records])
-
-    def _write_bodies(self, append: Append) -> None:
-        job_id = append.job.id
-        for body in append.bodies:
-            kept = {"digest": body.digest, "is_checkpoint": body.is_checkpoint, "bytes": body.encoded}
-            self._raw.execute(PUT_BODY, {"job_id": job_id, **kept})
-        for digest in append.dropped:
-            self._raw.execute(DROP_CHECKPOINT, {"job_id": job_id, "digest": digest})
-        if append.unit is not None:
-            unit = append.unit
-            values = {
-                "job_id": job_id,
-                "unit": unit.unit,
-                "receipt": encode_body(unit.receipt),
-                "digest": unit.receipt.digest,
-                "generation": unit.generation,
-                "sequence": unit.sequence,
-            }
-            self._raw.execute(INSERT_UNIT, values)
-
-    def _insert_status(self, append: Append, position: int) -> None:
-        job = append.job
-        row = status_row(job, append.claimable, append.head) | {"position": position}
-        self._raw.execute(INSERT_STATUS, row)
-        for name, value in job.labels.items():
-            label = {"namespace": job.namespace, "name": name, "value": value, "position": position}
-            self._raw.execute(INSERT_LABEL, label)
-        if job.submission is not None:
-            values = {"namespace": job.namespace, "owner": job.owner, "submission": job.submission, "job_id": job.id}
-            self._raw.execute(INSERT_SUBMISSION, values)
-
-    def _update_status(self, append: Append, standing: sqlite3.Row) -> None:
-        row = status_row(append.job, append.claimable, append.head)
-        has_moved = any(row[column] != standing[column] for column in INDEXED)
-        self._raw.execute(MOVE_STATUS if has_moved else GROW_STATUS, row)
-
-    def _write_lease(self, append: Append) -> None:
-        job, lease = append.job, append.lease
-        if lease is None or job.attempt is None:
-            self._raw.execute(DELETE_LEASE, {"namespace": job.namespace, "job_id": job.id})
-            return
-        values = {
-            "namespace": job.namespace,
-            "job_id": job.id,
-            "generation": lease.generation,
-            "expires_at_us": to_us(lease.expires_at),
-            "step": lease.step,
-            "worker_group": job.attempt.group,
-            "epoch": job.attempt.epoch,
-        }
-        self._raw.execute(PUT_LEASE, values)
-
-    def _put_snapshot(self, job: Job) -> None:
-        self._raw.execute(PUT_SNAPSHOT, {"job_id": job.id, "sequence": job.sequence, "job": encode_job(job)})
-
-    def _inherit(self, job_id: str, inherit: Inherit) -> None:
-        values = {"job_id": job_id, "source": inherit.source, "sequence": inherit.sequence}
-        self._raw.execute(INHERIT_BODIES, values)
-        self._raw.execute(INHERIT_UNITS, values)
 
     # Groups and rebuilding --------------------------------------------------------------------------------------------
 
@@ -289,12 +207,42 @@ class SQLiteSession(SQLiteFinder):
                 self._raw.execute(PUT_GROUP, values)
         except sqlite3.IntegrityError:
             return False
+        finally:
+            self._groups.clear()
         return True
+
+    @override
+    def group(self, namespace: str, name: str) -> GroupRow:
+        """A worker group, read once: nobody else can change it while this session holds the write lock."""
+        if (namespace, name) not in self._groups:
+            self._groups[namespace, name] = super().group(namespace, name)
+        return self._groups[namespace, name]
 
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
         """Replace a job's status row and kept states by rebuilt ones."""
         with self._savepoint():
             self._raw.execute(REWRITE_STATUS, status_row(job, claimable, head))
             self._raw.execute(DELETE_SNAPSHOTS, {"job_id": job.id})
-            for snapshot in snapshots:
-                self._put_snapshot(snapshot)
+            for kept in snapshots:
+                row = {"job_id": kept.id, "sequence": kept.sequence, "job": encode_job(kept)}
+                self._raw.execute(PUT_SNAPSHOT, row)
+
+
+def _batches(appends: Sequence[Append]) -> Iterator[list[Append]]:
+    """Appends that may be written together, in their order.
+
+    One stands alone whose preconditions another one may change: a second one for a job, those with effects or a
+    submission id, and those that copy from another job.
+    """
+    batch: dict[str, Append] = {}
+    for append in appends:
+        meets_others = bool(append.effects or append.inherit) or append.job.submission is not None
+        if batch and (meets_others or append.job.id in batch):
+            yield list(batch.values())
+            batch = {}
+        batch[append.job.id] = append
+        if meets_others:
+            yield [append]
+            batch = {}
+    if batch:
+        yield list(batch.values())

@@ -8,10 +8,10 @@ INDEXED: Final = ("state", "claimable", "ready_at_us", "is_held")
 """The columns of a status row that indexes hang on and events change."""
 
 # By UNIQUE (job_id), and the lease by its primary key.
-STANDING: Final[LiteralString] = """
-    SELECT s.sequence, s.state, s.claimable, s.ready_at_us, s.is_held, l.generation, l.expires_at_us, l.step
+STANDINGS: Final[LiteralString] = """
+    SELECT s.job_id, s.sequence, s.state, s.claimable, s.ready_at_us, s.is_held, l.generation, l.expires_at_us, l.step
     FROM job_status AS s LEFT JOIN job_lease AS l ON l.namespace = s.namespace AND l.job_id = s.job_id
-    WHERE s.job_id = :job_id
+    WHERE s.job_id IN (SELECT value FROM json_each(:job_ids))
 """
 
 INSERT_STATUS: Final[LiteralString] = """
