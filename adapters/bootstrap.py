@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Self
 from jobledger.adapters.storage.clocks import SystemClock
 from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.postgresql import PostgreSQLStorage
+from jobledger.adapters.storage.postgresql_connecting import SCHEMES
 from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.domain.bounds import require_span
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
@@ -59,17 +61,18 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         """Open a store.
 
         Args:
-            url: ``memory:`` (a store of its own), ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+            url: ``memory:`` (a store of its own), ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
+                ``postgresql://…``.
             namespace: separates keys, resources, groups and the feed.
             policies: by name; ``default`` always exists.
-            clock: for tests; ``None`` is the machine's clock.
-            migrate: bring the schema up to date; ``None``: yes.
+            clock: for tests; ``None`` is the machine's clock, and for PostgreSQL its server's.
+            migrate: bring the schema up to date; ``None``: yes, but for PostgreSQL no.
             admit: says why a new job is not admitted, or ``None``; a reused one is not asked about.
 
         Raises:
             InvalidRequestError: the URL is none of these, or a name or policy is out of its range.
             SchemaMismatchError: the schema is too old (and ``migrate`` is false) or too new.
-            StoreUnavailableError: the file cannot be opened.
+            StoreUnavailableError: the file cannot be opened, or the server cannot be reached.
         """
         storage = open_storage(url, clock=clock, migrate=migrate)
         setting = Setting(storage, SystemEntropy(), namespace, policies or {}, admit=admit)
@@ -129,12 +132,20 @@ def open_storage(url: str, *, clock: Clock | None = None, migrate: bool | None =
     """
     if url == "memory:":
         return MemoryStorage(clock=clock or SystemClock())
-    storage = SQLiteStorage(sqlite_path(url), clock=clock or SystemClock())
+    storage: PostgreSQLStorage | SQLiteStorage
+    if isinstance(url, str) and url.startswith(SCHEMES):
+        if clock is not None:
+            raise InvalidRequestError(
+                "clock", "a PostgreSQL store keeps the time of its server; leave the argument out"
+            )
+        storage, is_migrated = PostgreSQLStorage(url), bool(migrate)
+    else:
+        storage, is_migrated = SQLiteStorage(sqlite_path(url), clock=clock or SystemClock()), migrate is not False
     try:
-        if migrate is False:
-            storage.require_schema()
-        else:
+        if is_migrated:
             storage.migrate()
+        else:
+            storage.require_schema()
     except BaseException:
         storage.close()
         raise
@@ -145,13 +156,13 @@ def sqlite_path(url: str) -> Path:
     """The file that a ``sqlite:`` URL names.
 
     Raises:
-        InvalidRequestError: it is no such URL; the PostgreSQL store is not built yet.
+        InvalidRequestError: it is no such URL.
     """
     if not isinstance(url, str):
         raise InvalidRequestError("url", f"a text is needed, not {type(url).__name__}")
     found = re.fullmatch(r"sqlite:///(?P<path>.+)", url, re.DOTALL)
     if found is None or "\0" in url:
         scheme = url.partition(":")[0][:20]
-        known = "memory:, sqlite:///relative.db, sqlite:////absolute.db"
+        known = "memory:, sqlite:///relative.db, sqlite:////absolute.db, postgresql://…"
         raise InvalidRequestError("url", f"no store is known for {scheme!r}; known ones: {known}")
     return Path(found["path"])

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from jobledger.domain.decisions.claiming import Claimable
+from jobledger.domain.errors import StoreUnavailableError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import LeaseRow
@@ -337,6 +338,10 @@ class Session(Reader, Protocol):
         ...
 
 
+class RolledBackError(StoreUnavailableError):
+    """The store rolled a transaction back to let another one through; running it again at once is right."""
+
+
 class Storage(Protocol):
     """A place where jobs are kept; see ``Session`` for what a write promises."""
 
@@ -353,6 +358,7 @@ class Storage(Protocol):
 
         Raises:
             StoreUnavailableError: it could not start or write; nothing was committed.
+            RolledBackError: it stood in the way of another transaction; nothing was committed.
             OutcomeUnknownError: the connection broke while committing.
             InvalidRequestError: this store cannot use a caller's connection.
         """

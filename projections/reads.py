@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -305,6 +306,8 @@ class JobReads:
         mended: list[str] = []
         for job_id in self._all_ids():
             with self._setting.storage.writing(self._setting.patience) as session:
+                with suppress(HistoryCorruptError):
+                    session.load([job_id])  # locks it, so that nothing is appended to what is being folded
                 job, head, snapshots = _refolded(session, job_id)
                 walked, events = walked + 1, events + job.sequence
                 if not _is_rebuilt(session, job, head):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.rows import as_bytes, decode_body, decode_job, group_row, lease_row, resource_row
 from jobledger.adapters.storage.sqlite_errors import failure
-from jobledger.adapters.storage.sqlite_status import status_row
+from jobledger.adapters.storage.status_row import status_row
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.ports import GroupRow, Loaded, ResourceRow, UnitRow

@@ -6,7 +6,6 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from jobledger.adapters.storage.rows import encode_body, encode_job, to_us
-from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_LEASE,
     DROP_CHECKPOINT,
@@ -24,6 +23,7 @@ from jobledger.adapters.storage.sqlite_writes import (
     PUT_RESOURCE,
     PUT_SNAPSHOT,
 )
+from jobledger.adapters.storage.status_row import status_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,6 @@ from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_connecting import in_transaction
 from jobledger.adapters.storage.sqlite_leash import Leash
 from jobledger.adapters.storage.sqlite_rows import rows_of
-from jobledger.adapters.storage.sqlite_status import status_row
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_SNAPSHOTS,
     PUT_GROUP,
@@ -25,6 +24,7 @@ from jobledger.adapters.storage.sqlite_writes import (
     REWRITE_STATUS,
     STANDINGS,
 )
+from jobledger.adapters.storage.status_row import status_row
 from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
 
 if TYPE_CHECKING:

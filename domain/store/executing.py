@@ -21,7 +21,18 @@ from jobledger.domain.events import Claimed, Interrupted, JobEvent, LeaseRenewed
 from jobledger.domain.history import Cause, read, record_all
 from jobledger.domain.job import Job, evolve
 from jobledger.domain.lease import Fence, LeaseRow, Standing
-from jobledger.domain.ports import Append, Guard, Inherit, Loaded, ResourceWrite, Session, Storage, StoredBody, UnitRow
+from jobledger.domain.ports import (
+    Append,
+    Guard,
+    Inherit,
+    Loaded,
+    ResourceWrite,
+    RolledBackError,
+    Session,
+    Storage,
+    StoredBody,
+    UnitRow,
+)
 from jobledger.domain.replaying import state_at, value_of
 from jobledger.domain.values import Body, Json, Kept, encode_json, sha256_hex
 
@@ -160,6 +171,10 @@ def execute(storage: Storage, commands: Sequence[Command[Answer]], call: Call) -
             call.has_lost_a_reply = True
             unknowns += 1
             settled = _unknown(commands, waiting, unknown.reason) if unknowns > UNKNOWN_MAX else {}
+        except RolledBackError as rolled_back:
+            conflicts += 1
+            # The caller's own transaction is broken, and only the caller can begin another one.
+            settled = {} if call.connection is None else dict.fromkeys(waiting, rolled_back)
         except StoreUnavailableError as unavailable:
             if call.has_lost_a_reply:
                 settled = _unknown(commands, waiting, unavailable.reason)

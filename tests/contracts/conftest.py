@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from jobledger import JobStore, ManualClock, Policy
+from jobledger.adapters.storage.entropy import SystemEntropy
+from jobledger.domain.store import Setting
+from tests.postgresql.stores import WatchedClock, lent
 
 POLICIES = {
     "quick": Policy(lease=2),
@@ -20,22 +23,28 @@ POLICIES = {
     "shallow": Policy(queue_depth_max=2),
 }
 
-STORES: dict[str, Callable[[Path], str]] = {
-    "memory": lambda _: "memory:",
-    "sqlite": lambda folder: f"sqlite:///{folder / 'jobs.db'}",
+
+def _lent(_: Path, clock: ManualClock) -> JobStore:
+    return JobStore(Setting(lent(clock), SystemEntropy(), policies=POLICIES))
+
+
+STORES: dict[str, Callable[[Path, ManualClock], JobStore]] = {
+    "memory": lambda _, clock: JobStore.open("memory:", clock=clock, policies=POLICIES),
+    "sqlite": lambda folder, clock: JobStore.open(f"sqlite:///{folder / 'jobs.db'}", clock=clock, policies=POLICIES),
+    "postgresql": _lent,
 }
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock() -> WatchedClock:
     """The store's time, which only the test moves."""
-    return ManualClock(datetime(2026, 6, 1, 12, tzinfo=UTC))
+    return WatchedClock(datetime(2026, 6, 1, 12, tzinfo=UTC))
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[JobStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: WatchedClock) -> Iterator[JobStore]:
     """An empty store of each kind."""
-    with JobStore.open(STORES[request.param](tmp_path), clock=clock, policies=POLICIES) as opened:
+    with STORES[request.param](tmp_path, clock) as opened:
         yield opened
 
 

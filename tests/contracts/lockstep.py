@@ -19,6 +19,7 @@ from jobledger.domain.ports import Append, Loaded, Storage
 from jobledger.domain.store import Setting
 from jobledger.domain.store.operating import group_stream
 from tests.contracts.faults import CatchingStorage, CaughtError, Fault, FaultyStorage
+from tests.postgresql.stores import WatchedClock, lent
 
 PATIENCE = timedelta(seconds=30)
 NAMESPACE = "default"
@@ -36,8 +37,12 @@ Opener = Callable[[Path, ManualClock], Storage]
 OPENERS: dict[str, Opener] = {
     "memory": lambda _, clock: open_storage("memory:", clock=clock),
     "sqlite": lambda folder, clock: open_storage(f"sqlite:///{folder / 'jobs.db'}", clock=clock),
+    "postgresql": lambda _, clock: lent(clock),
 }
 """The stores that go in lock step; a further store is one more line."""
+
+EMBEDDED = ("memory", "sqlite")
+"""Those that need no server: many more histories are tried on them in the same time."""
 
 WORKERS_EVENTS = (
     events.Checkpointed,
@@ -99,7 +104,7 @@ class Lockstep:
 
     def __init__(self, folder: Path, openers: dict[str, Opener]) -> None:
         """Open a store of each kind; the first one never has a fault and says what the others must answer."""
-        self.clock = ManualClock()
+        self.clock = WatchedClock()
         first = next(iter(openers.values()))
         storages = {"unharmed": first(folder, self.clock)} | {
             name: opener(folder, self.clock) for name, opener in openers.items()

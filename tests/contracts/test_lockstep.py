@@ -18,6 +18,7 @@ from tests.contracts.histories import AnyHistory
 from tests.contracts.lockstep import OPENERS
 
 EXAMPLES = settings().max_examples if "JOBLEDGER_EXAMPLES" in os.environ else 300
+EXAMPLES_WITH_A_SERVER = 80
 STEPS = 40
 HISTORIES_UNTIL_CAUGHT = 500
 
@@ -38,6 +39,19 @@ def settings_of(examples: int, *phases: Phase, derandomize: bool = False) -> set
 @pytest.mark.timeout(900)
 def test_all_stores_keep_every_rule_in_every_history() -> None:
     run_state_machine_as_test(AnyHistory, settings=settings_of(EXAMPLES, Phase.generate, Phase.shrink))
+
+
+class AnyHistoryOfPostgreSQL(AnyHistory):
+    """The same histories on the store that has a server, beside the memory store, which says what is right."""
+
+    openers = {name: OPENERS[name] for name in ("memory", "postgresql")}  # noqa: RUF012  # as in the class it changes
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_postgresql_keeps_every_rule_in_every_history() -> None:
+    examples = EXAMPLES if "JOBLEDGER_EXAMPLES" in os.environ else EXAMPLES_WITH_A_SERVER
+    run_state_machine_as_test(AnyHistoryOfPostgreSQL, settings=settings_of(examples, Phase.generate, Phase.shrink))
 
 
 # Twins that break one rule each ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobledger import Fence, JobRequest, JobStore, ManualClock
+from jobledger import Fence, JobRequest, JobStore
 from jobledger.adapters.storage.entropy import SeededEntropy
 from jobledger.domain.store import Setting
 from tests.contracts.commands import COMMANDS, Call
@@ -17,6 +17,7 @@ from tests.contracts.conftest import LEASE, POLICIES
 from tests.contracts.faults import Fault, FaultyStorage, TwinStorage, forgetting_commands
 from tests.contracts.jobs import created, forged, refuses, running
 from tests.contracts.lockstep import OPENERS, Lockstep, Refused
+from tests.postgresql.stores import WatchedClock
 
 PLANS: Mapping[str, list[Fault]] = {
     "lost": ["lost"],
@@ -196,4 +197,4 @@ class FaultyStore(JobStore):
 
 def faulty_store(folder: Path, kind: str) -> FaultyStore:
     """A store of a kind that fails by a plan."""
-    return FaultyStore(FaultyStorage(OPENERS[kind](folder, ManualClock())))
+    return FaultyStore(FaultyStorage(OPENERS[kind](folder, WatchedClock())))

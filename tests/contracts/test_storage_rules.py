@@ -18,7 +18,7 @@ from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.migrating import Migration, migrations
 from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
-from jobledger.adapters.storage.sqlite_status import status_row
+from jobledger.adapters.storage.status_row import status_row
 from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 from jobledger.domain.events import EpochAdvanced, HoldPlaced, HoldReleased, Paused, ProgressReported, UnitRecorded

@@ -1,4 +1,4 @@
-"""The columns of a status row: what a SQLite store finds a job by, derived from its folded state."""
+"""The columns that a store in a database finds a job by, derived from its folded state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def status_row(job: Job, claimable: Claimable, head: str) -> dict[str, object]:
         "state": job.state.value,
         "claimable": claimable.value,
         "ready_at_us": to_us(job.ready_at),
-        "is_held": int(job.hold is not None),
+        "is_held": job.hold is not None,
         "sequence": job.sequence,
         "head": head,
         "created_at_us": to_us(job.created_at),

@@ -1,0 +1,256 @@
+"""Jobs in a PostgreSQL database: any number of machines, the whole history, and no table lock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager, suppress
+from shlex import quote
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from jobledger.adapters.storage.changes import Changes
+from jobledger.adapters.storage.postgresql_auditing import PostgreSQLReader
+from jobledger.adapters.storage.postgresql_connecting import Connection, Pool, connect, place_of
+from jobledger.adapters.storage.postgresql_errors import after_commit, failure, is_connection_lost
+from jobledger.adapters.storage.postgresql_migrating import (
+    SCHEMA_VERSION,
+    applied_steps,
+    migrate,
+    require_known_steps,
+)
+from jobledger.adapters.storage.postgresql_session import PostgreSQLSession
+from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from datetime import timedelta
+
+    from psycopg.rows import TupleRow
+
+__all__ = ["SCHEMA_VERSION", "PostgreSQLStorage"]
+
+READ_PATIENCE_SECONDS: Final = 10.0
+"""How long a reader waits for a free connection."""
+
+# The horizon is read before the view's snapshot is taken: who drew a lower position has ended by then, and is seen.
+BEGIN_READING: Final[LiteralString] = """
+    BEGIN READ ONLY; SELECT jobledger.horizon(); COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+"""
+
+# Settings end with the transaction, so that a pooler's next client does not inherit them. A client that stops in the
+# middle keeps its jobs locked no longer than a minute.
+BEGIN_WRITING: Final[LiteralString] = """
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    SET LOCAL idle_in_transaction_session_timeout = '60s'; SET LOCAL lock_timeout = %(lock_ms)s
+"""
+
+
+class PostgreSQLStorage:
+    """A store in one schema of a PostgreSQL database.
+
+    The schema is made by ``migrate``. Reading and writing check its version once.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Open nothing yet.
+
+        Raises:
+            InvalidRequestError: libpq cannot read the URL.
+        """
+        self.place = place_of(url)
+        self.pool = Pool(self.place)
+        self.changes = Changes(self.last_position)
+        self._is_schema_known = False
+        self._is_closed = False
+        self._here = threading.local()
+
+    # The schema -------------------------------------------------------------------------------------------------------
+
+    def migrate(self) -> int:
+        """Bring the schema up to date, whoever else is doing the same; answers how many steps this call applied.
+
+        Raises:
+            StoreUnavailableError: the server cannot be reached, or the role may not do it; nothing was changed.
+            SchemaMismatchError: the schema is that of a newer jobledger; nothing was touched.
+            InvalidRequestError: the schema is another program's; nothing was touched.
+            HistoryCorruptError: a step that was applied is not the one that is known.
+        """
+        with self._asking() as connection:
+            if (found := self._version(connection)) > SCHEMA_VERSION:
+                raise self._mismatch(found)
+            return migrate(connection, self.place)
+
+    def schema_version(self) -> int:
+        """The number of the schema that the database has; 0 for none.
+
+        Raises:
+            StoreUnavailableError: the server cannot be reached.
+            InvalidRequestError: the schema is another program's.
+        """
+        with self._asking() as connection:
+            return self._version(connection)
+
+    def require_schema(self) -> None:
+        """Require the schema that this version of jobledger knows.
+
+        Raises:
+            SchemaMismatchError: it is older or newer; names the command that mends it.
+            StoreUnavailableError: the server cannot be reached.
+            InvalidRequestError: the schema is another program's.
+            HistoryCorruptError: a step that was applied is not the one that is known.
+        """
+        with self._asking() as connection:
+            applied = applied_steps(connection, self.place)
+            if len(applied) != SCHEMA_VERSION:
+                raise self._mismatch(len(applied))
+            require_known_steps(applied, self.place)
+
+    def _version(self, connection: Connection) -> int:
+        return max((step.number for step in applied_steps(connection, self.place)), default=0)
+
+    def _mismatch(self, found: int) -> SchemaMismatchError:
+        return SchemaMismatchError(found, SCHEMA_VERSION, f"jobledger migrate --store {quote(self.place.shown_url)}")
+
+    def _require_schema_once(self) -> None:
+        if not self._is_schema_known:
+            self.require_schema()
+            self.changes.start()
+            self._is_schema_known = True
+
+    @contextmanager
+    def _asking(self) -> Generator[Connection]:
+        """A connection outside of the pool, for a few questions: it says at once why a server cannot be reached."""
+        if self._is_closed:
+            reason = "this store was closed"
+            raise StoreUnavailableError(reason)
+        try:
+            connection = connect(self.place)
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except psycopg.Error as error:
+            raise failure(error, self.place.named) from error
+
+    # Reading and writing ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Generator[PostgreSQLReader]:
+        """A consistent view: as of its first reading, whatever is written meanwhile.
+
+        Raises:
+            StoreUnavailableError: the store cannot be read.
+            SchemaMismatchError: its schema is older or newer than this jobledger's.
+        """
+        self._require_schema_once()
+        connection, begun = self._begin(BEGIN_READING, READ_PATIENCE_SECONDS)
+        try:
+            begun.nextset()
+            [(horizon,)] = begun.fetchall()
+            yield PostgreSQLReader(connection.cursor(binary=True), self.place, horizon)
+        finally:
+            self._give_back(connection)
+
+    @contextmanager
+    def writing(self, patience: timedelta, connection: object | None = None) -> Generator[PostgreSQLSession]:
+        """A transaction; what it loads is locked until its end.
+
+        Raises:
+            StoreUnavailableError: it could not start within ``patience``, or could not write; nothing was committed.
+            RolledBackError: it stood in another one's way; running it again is right.
+            OutcomeUnknownError: the connection broke while committing.
+            InvalidRequestError: the session's connection was misused, or this thread is in a session already.
+            SchemaMismatchError: its schema is older or newer than this jobledger's.
+        """
+        if connection is not None:
+            raise InvalidRequestError("connection", "not built yet")
+        self._require_schema_once()
+        if getattr(self._here, "is_writing", False):
+            problem = "this thread is in a transaction of the same store; write after it has ended"
+            raise InvalidRequestError("inside", problem)
+        seconds = patience.total_seconds()
+        own, _ = self._begin(BEGIN_WRITING, seconds, lock_ms=max(1, int(seconds * 1000)))
+        self._here.is_writing = True
+        try:
+            session = PostgreSQLSession(own.cursor(binary=True), self.place)
+            yield session
+            session.require_open()
+            self._commit(own)
+        finally:
+            self._here.is_writing = False
+            self._give_back(own)
+        self.changes.announce()
+
+    def _commit(self, own: Connection) -> None:
+        try:
+            ended = own.execute("COMMIT")
+        except psycopg.Error as error:
+            raise after_commit(error, self.place.named) from error
+        if ended.statusmessage != "COMMIT":
+            reason = f"{self.place.named} rolled the transaction back"
+            raise StoreUnavailableError(reason)
+
+    def _begin(
+        self, statement: LiteralString, patience: float, **settings: int
+    ) -> tuple[Connection, psycopg.Cursor[TupleRow]]:
+        """Borrow a connection and begin on it; one that broke while it lay idle is no reason to fail.
+
+        Raises:
+            StoreUnavailableError: no connection was to be had within ``patience`` seconds, or the server refused.
+        """
+        begin = self.place.statement(statement)
+        for name, value in settings.items():
+            begin = begin.replace(f"%({name})s".encode(), str(value).encode())
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                connection = self.pool.get(deadline - time.monotonic())
+            except psycopg.Error as error:
+                raise failure(error, self.place.named) from error
+            try:
+                return connection, connection.execute(begin)
+            except BaseException as error:
+                self._give_back(connection)
+                if not isinstance(error, psycopg.Error):
+                    raise
+                if not is_connection_lost(error) or time.monotonic() >= deadline:
+                    raise failure(error, self.place.named) from error
+
+    def _give_back(self, connection: Connection) -> None:
+        with suppress(psycopg.Error):
+            if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                connection.execute("ROLLBACK")
+        self.pool.put(connection)
+
+    # Waiting and closing ----------------------------------------------------------------------------------------------
+
+    LAST_POSITION: Final[LiteralString] = "SELECT jobledger.horizon()"
+
+    def last_position(self) -> int | None:
+        """The position up to which all is committed; ``None`` while the server cannot be asked."""
+        try:
+            connection = self.pool.get(READ_PATIENCE_SECONDS)
+            try:
+                [(position,)] = connection.execute(self.place.statement(self.LAST_POSITION)).fetchall()
+                return int(position)
+            finally:
+                self._give_back(connection)
+        except psycopg.Error:
+            return None
+
+    def wait(self, timeout: timedelta) -> None:
+        """Return when something may have been appended, at the latest after ``timeout``.
+
+        Raises:
+            StoreUnavailableError, SchemaMismatchError: as for reading, the first time.
+        """
+        self._require_schema_once()
+        self.changes.wait(timeout.total_seconds())
+
+    def close(self) -> None:
+        """Give back the connections; those in use follow when their blocks end."""
+        self._is_closed = True
+        self.pool.close()

@@ -1,0 +1,180 @@
+"""One writing transaction of a PostgreSQL store: jobs under locks, and appends with their preconditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from typing_extensions import override
+
+from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, texts
+from jobledger.adapters.storage.postgresql_auditing import PostgreSQLReader
+from jobledger.adapters.storage.postgresql_reading import loaded
+from jobledger.adapters.storage.postgresql_writes import APPEND, arguments_of, waves
+from jobledger.adapters.storage.rows import encode_job, from_us
+from jobledger.adapters.storage.status_row import status_row
+from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from psycopg.rows import TupleRow
+
+    from jobledger.adapters.storage.postgresql_connecting import Place
+    from jobledger.domain.decisions.claiming import Claimable
+    from jobledger.domain.history import StoredRecord
+    from jobledger.domain.job import Job
+    from jobledger.domain.ports import Append, GroupRow, Loaded
+
+
+class PostgreSQLSession(PostgreSQLReader):
+    """A READ COMMITTED transaction: what it has locked stays true until it ends, and each read sees what is newest."""
+
+    def __init__(self, cursor: psycopg.Cursor[TupleRow], place: Place) -> None:
+        """Write through ``cursor``, whose connection is in a transaction."""
+        super().__init__(cursor, place)
+        self._locked: set[str] = set()
+        self._clock: datetime | None = None
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """The open connection for the caller's own statements; they may not commit, roll back or close it."""
+        return self._cursor.connection
+
+    def require_open(self) -> None:
+        """Require that nothing has failed, and that nobody has ended the transaction.
+
+        Raises:
+            InvalidRequestError: a caller has ended it.
+            StoreUnavailableError: a statement failed; everything is going to be rolled back.
+            HistoryCorruptError: the database is damaged.
+        """
+        if self._failure is not None:
+            raise self._failure
+        match self._cursor.connection.info.transaction_status:
+            case TransactionStatus.INTRANS:
+                return
+            case TransactionStatus.INERROR:
+                reason = "a statement in the same transaction failed"
+                raise StoreUnavailableError(reason)
+            case _:
+                problem = "the transaction was ended, which jobledger does; nothing of the command was written"
+                raise InvalidRequestError("connection", problem)
+
+    @override
+    def _execute(self, statement: LiteralString, values: Any = None) -> None:
+        self.require_open()
+        super()._execute(statement, values)
+
+    # Reading under locks ----------------------------------------------------------------------------------------------
+
+    LOAD_LOCKED: Final[LiteralString] = """
+        SELECT now_us, position, job_id, sequence, head, job, generation, expires_at_us, step, epoch
+        FROM jobledger.load(%(job_ids)s)
+    """
+
+    @override
+    def load(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
+        """Status and lease rows by job id, locked in id order until the transaction ends; unknown ids are missing."""
+        rows = self._all(self.LOAD_LOCKED, job_ids=texts(job_ids))
+        self._locked.update(job_ids)
+        self._clock = from_us(rows[0][0])
+        return {row[2]: loaded(row[1:]) for row in rows if row[2] is not None}
+
+    @override
+    def now(self) -> datetime:
+        """The store's clock: as it was read last, under the locks of a load, or else read at this call."""
+        clock, self._clock = self._clock, None
+        return clock or super().now()
+
+    QUEUE_LOCK: Final[LiteralString] = """
+        SELECT pg_advisory_xact_lock(
+            'jobledger.position'::regclass::oid::integer, jobledger.name_lock('queue', %(namespace)s, %(queue)s)
+        )
+    """
+
+    @override
+    def queued(self, namespace: str, queue: str, limit: int) -> int:
+        """How many jobs of a queue are queued; who asks decides by it, so the next who asks waits for this one."""
+        self._all(self.QUEUE_LOCK, namespace=namespace, queue=queue)
+        return super().queued(namespace, queue, limit)
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def append(self, appends: Sequence[Append]) -> list[str | None]:
+        """Write each append whose guard holds; for each, ``None`` or the precondition that failed."""
+        failed: list[str | None] = []
+        for wave in waves(appends):
+            is_locked = all(append.job.id in self._locked for append in wave)
+            self._execute(APPEND, arguments_of(wave, is_locked=is_locked))
+            [(answers, _)] = self._cursor.fetchall()
+            failed += answers
+        return failed
+
+    # The name is locked against every append under the group's epoch; the row is then read by a snapshot of its own.
+    GROUP_LOCK: Final[LiteralString] = """
+        SELECT pg_advisory_xact_lock(
+            'jobledger.position'::regclass::oid::integer, jobledger.name_lock('group', %(namespace)s, %(name)s)
+        )
+    """
+    PUT_GROUP: Final[LiteralString] = """
+        INSERT INTO jobledger.worker_group (namespace, name, epoch, sequence, head)
+        VALUES (%(namespace)s, %(name)s, %(epoch)s, %(sequence)s, %(head)s)
+        ON CONFLICT (namespace, name) DO UPDATE SET
+            epoch = excluded.epoch, sequence = excluded.sequence, head = excluded.head
+    """
+    HAS_RECORD: Final[LiteralString] = """
+        SELECT 1 FROM jobledger.stored_events WHERE originator_id = %(stream)s AND originator_version = %(sequence)s
+    """
+    INSERT_EVENTS: Final[LiteralString] = """
+        SELECT jobledger.insert_events(%(ids)s, %(versions)s, %(topics)s, %(states)s, %(commands)s)
+    """
+
+    def append_group(self, namespace: str, name: str, expected: GroupRow, row: GroupRow, record: StoredRecord) -> bool:
+        """Write a group's event and row if the group still stands as expected."""
+        self._all(self.GROUP_LOCK, namespace=namespace, name=name)
+        if self.group(namespace, name) != expected:
+            return False
+        if self._one(self.HAS_RECORD, stream=record.stream, sequence=record.sequence):
+            return False
+        self._all(
+            self.INSERT_EVENTS,
+            ids=texts([record.stream]),
+            versions=integers([record.sequence]),
+            topics=texts([record.topic]),
+            states=byte_strings([record.state]),
+            commands=texts([record.command_id]),
+        )
+        values = {"namespace": namespace, "name": name, "epoch": row.epoch, "sequence": row.sequence, "head": row.head}
+        self._execute(self.PUT_GROUP, values)
+        return True
+
+    # Everything that follows from the state; a job's position is that of its first record, and stays.
+    REWRITE_JOB: Final[LiteralString] = """
+        UPDATE jobledger.job SET
+            namespace = %(namespace)s, owner = %(owner)s, key = %(key)s, kind = %(kind)s, queue = %(queue)s,
+            priority = %(priority)s, created_at_us = %(created_at_us)s
+        WHERE job_id = %(job_id)s
+    """
+    REWRITE_STATUS: Final[LiteralString] = """
+        UPDATE jobledger.job_status AS s SET
+            position = j.position, namespace = j.namespace, queue = j.queue, kind = j.kind, priority = j.priority,
+            state = %(state)s, claimable = %(claimable)s, ready_at_us = %(ready_at_us)s, is_held = %(is_held)s,
+            sequence = %(sequence)s, head = %(head)s, updated_at_us = %(updated_at_us)s, job = %(job)s
+        FROM jobledger.job AS j WHERE s.job_id = %(job_id)s AND j.job_id = s.job_id
+    """
+    DELETE_SNAPSHOTS: Final[LiteralString] = "DELETE FROM jobledger.job_snapshot WHERE job_id = %(job_id)s"
+    PUT_SNAPSHOT: Final[LiteralString] = """
+        INSERT INTO jobledger.job_snapshot (job_id, sequence, job) VALUES (%(job_id)s, %(sequence)s, %(job)s)
+    """
+
+    def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
+        """Replace a job's status row and kept states by rebuilt ones."""
+        row = status_row(job, claimable, head)
+        self._execute(self.REWRITE_JOB, row)
+        self._execute(self.REWRITE_STATUS, row)
+        self._execute(self.DELETE_SNAPSHOTS, {"job_id": job.id})
+        for kept in snapshots:
+            self._execute(self.PUT_SNAPSHOT, {"job_id": kept.id, "sequence": kept.sequence, "job": encode_job(kept)})
