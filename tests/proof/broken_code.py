@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import resource
 import sys
@@ -150,8 +151,9 @@ def replace_code(name: str, source: str | ast.Module) -> None:
 
     Raises:
         NothingToReplaceError: the sources differ in something else, such as the shape of a class.
+        Exception: the other source cannot even be imported.
     """
-    module = sys.modules[name]
+    module = importlib.import_module(name)
     changed = ModuleType(name)
     changed.__dict__.update(__file__=module.__file__, __package__=module.__package__, __spec__=module.__spec__)
     exec(compile(source, str(module.__file__), "exec", dont_inherit=True), changed.__dict__)  # noqa: S102  # it is our own code
@@ -169,7 +171,7 @@ def _replace_functions(olds: Mapping[str, FunctionType], news: Mapping[str, Func
     count = 0
     for path in olds.keys() & news.keys():
         old, new = olds[path], news[path]
-        if _differs(old.__code__, new.__code__):
+        if _differs(old.__code__, new.__code__) and old.__code__.co_freevars == new.__code__.co_freevars:
             old.__code__ = new.__code__
             count += 1
         if _is_plain(new.__defaults__ or ()) and new.__defaults__ != old.__defaults__:
