@@ -36,8 +36,8 @@ class Walk:
     """What a verification of one stream has seen so far.
 
     ``kind`` is the first word of its topics, ``position`` and ``at`` those of its last event, ``leading`` that event
-    with its cause, ``owed`` what the same command has to record next. ``job`` and what follows are of a job's stream,
-    ``epoch`` of a group's.
+    with its cause, ``commands`` the ids of all causes, ``owed`` what the same command has to record next. ``job`` and
+    what follows are of a job's stream, ``epoch`` of a group's.
     """
 
     stream: str
@@ -48,6 +48,7 @@ class Walk:
     at: datetime | None = None
     problems: list[Problem] = field(default_factory=list[Problem])
     leading: RecordedEvent | None = None
+    commands: set[str] = field(default_factory=set[str])
     owed: Owed | None = None
     job: Job | None = None
     units: dict[str, Body] = field(default_factory=dict[str, "Body"])

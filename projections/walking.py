@@ -55,6 +55,7 @@ def see(walk: Walk, placed: Positioned, body_of: BodyOf) -> RecordedEvent:
         walk.report(sequence, "chained", "it does not carry the digest of the event before it")
     if (recorded.command_id or None) != (stored.command_id or None):
         walk.report(sequence, "command", "the command id beside the event is not the one in it")
+    _see_command(walk, recorded)
     kind, _, _ = stored.topic.partition(".")
     if kind != (walk.kind or kind):
         walk.report(sequence, "kind", f"a {stored.topic!r} event stands in the stream of a {walk.kind}")
@@ -69,6 +70,16 @@ def see(walk: Walk, placed: Positioned, body_of: BodyOf) -> RecordedEvent:
     walk.kind, walk.head, walk.count = walk.kind or kind, recorded.digest, sequence
     walk.position, walk.at, walk.leading = placed.position, recorded.at, recorded
     return recorded
+
+
+def _see_command(walk: Walk, recorded: RecordedEvent) -> None:
+    """A command is applied once, all of it together: nothing of it stands behind another command's events."""
+    cause = recorded.cause
+    if cause is None or (walk.leading is not None and walk.leading.cause == cause):
+        return
+    if cause.id in walk.commands:
+        walk.report(recorded.sequence, "command", f"command {cause.id!r} had been applied before")
+    walk.commands.add(cause.id)
 
 
 def _see_job(walk: Walk, recorded: RecordedEvent, body_of: BodyOf) -> None:

@@ -20,6 +20,7 @@ from jobledger.domain.events import (
 from jobledger.domain.job import Job, State, evolve, fold
 from jobledger.domain.lease import Fence, LeaseRow, Standing
 from jobledger.domain.policies import Policy
+from jobledger.domain.store.operating import group_stream
 from tests.domain.given import (
     EXPIRY,
     HOUR,
@@ -192,7 +193,7 @@ CLAIM: Final = {"token": "t", "worker": "w1", "group": "default", "epoch": 1}
 END: Final = Completed(at=NOON, generation=1, outcome=Outcome.COMPLETE, result=body(1))
 EFFECT: Final = Effect(resource="r1", value=2, expected_version=0)
 SAVED: Final = Checkpointed(at=NOON, generation=1, state=body(1), effects=(WRITTEN,), expires_at=EXPIRY)
-ADVANCED: Final = EpochAdvanced(at=NOON, epoch=2, by="ann", reason="deploy")
+ADVANCED: Final = EpochAdvanced(at=NOON - SECOND, epoch=2, by="ann", reason="deploy")
 FORKED: Final = created(origin=Origin(how="fork", of=JOB_ID, sequence=2, from_checkpoint=True), checkpoint=body(5))
 
 HISTORIES: Final[dict[str, Callable[[], History]]] = {
@@ -200,9 +201,9 @@ HISTORIES: Final[dict[str, Callable[[], History]]] = {
     "keys": lambda: History(log(entry(3, replace(created(), job_id="other"), sequence=1, stream="other"))),
     "applied_once": lambda: History(log(entry(3, SAVED, by="c1"))),
     "rows": lambda: History(log(), jobs={JOB_ID: job([created()])}),
-    "epochs": lambda: History([entry(1, replace(ADVANCED, epoch=3), stream="group:default:cpu")]),
+    "epochs": lambda: History([entry(1, replace(ADVANCED, epoch=3), stream=group_stream("default", "cpu"))]),
     "epoch_fence": lambda: History(
-        log(entry(3, ADVANCED, sequence=1, stream="group:default:default"), entry(4, SAVED, sequence=3))
+        log(entry(3, ADVANCED, sequence=1, stream=group_stream("default", "default")), entry(4, SAVED, sequence=3))
     ),
     "one_holder": lambda: History(
         log(),
