@@ -1,0 +1,90 @@
+"""Measures jobledger beside its rivals, alternating in one run on one private server, and says which bars are met."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.bench import cluster as clusters
+from tests.bench.contestants import OURS, RIVALS, Contestant
+from tests.bench.measures import POSTGRESQL, SQLITE, Measure
+from tests.bench.rounds import Rounds
+from tests.bench.scaling import Scaling, plot, show_scaling
+from tests.bench.table import machine, save, show
+
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@app.command()
+def bench(
+    *,
+    only: Annotated[list[str] | None, typer.Option(help="a measure or an engine to run alone; may be repeated")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="rounds; the medians of at least 5 decide")] = 5,
+    size: Annotated[float, typer.Option(min=0.0001, max=10, help="share of the full number of jobs")] = 1.0,
+    sqlite: Annotated[bool, typer.Option("--sqlite", help="measure the SQLite store")] = False,
+    scale: Annotated[bool, typer.Option("--scale", help="cost against size, from 10,000 to 1,000,000 jobs")] = False,
+    jobs_max: Annotated[int, typer.Option(min=100, help="the largest size of --scale")] = 1_000_000,
+    rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="run the other engines too")] = True,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the raw figures to this file")] = None,
+    svg: Annotated[Path | None, typer.Option(help="where --scale saves its plot")] = None,
+) -> None:
+    """Measure jobledger beside its rivals, alternating in one run on one private server.
+
+    Rivals are installed from PyPI into environments of their own, in ~/.cache/jobledger-bench.
+    JOBLEDGER_BENCH_CACHE names another place.
+    """
+    console = Console()
+    measures, engines = _chosen(
+        SQLITE if sqlite else POSTGRESQL, [] if sqlite or not rivals else list(RIVALS), only or []
+    )
+    with ExitStack() as stack:
+        cluster = None if sqlite else stack.enter_context(clusters.running())
+        told: dict[str, Any] = {"machine": machine(cluster.version() if cluster else "")}
+        progress = stack.enter_context(
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+            )
+        )
+        if scale:
+            points = Scaling(cluster, jobs_max, progress).run()
+            progress.stop()
+            show_scaling(console, points)
+            told |= {"scale": points}
+            if svg is not None:
+                svg.write_text(plot(points), "utf-8")
+        else:
+            results = Rounds(measures, [OURS, *engines], rounds, size, progress, cluster).run()
+            progress.stop()
+            show(console, measures, results)
+            told |= {"rounds": rounds, "size": size, "figures": results.raw, "absent": results.absent}
+    if json_file is not None:
+        save(json_file, told)
+
+
+def _chosen(
+    measures: tuple[Measure, ...], engines: list[Contestant], only: list[str]
+) -> tuple[list[Measure], list[Contestant]]:
+    """The measures and engines that were named; where none of a kind was, all of that kind.
+
+    Raises:
+        typer.BadParameter: a name is that of neither.
+    """
+    known = {measure.name for measure in measures} | {engine.name for engine in engines} | {OURS.name}
+    if unknown := [name for name in only if name not in known]:
+        raise typer.BadParameter(f"{', '.join(unknown)}: choose from {', '.join(sorted(known))}", param_hint="--only")
+    chosen = [measure for measure in measures if measure.name in only] or list(measures)
+    is_engine_named = any(engine.name in only for engine in engines) or OURS.name in only
+    return chosen, [engine for engine in engines if engine.name in only] if is_engine_named else engines
+
+
+if __name__ == "__main__":
+    app()

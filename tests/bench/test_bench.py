@@ -1,0 +1,85 @@
+"""The benchmark itself runs, at toy size; what it measures is no matter here."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.bench.cluster import find_programs
+from tests.bench.measures import FLOOR, Measure, Series, judge
+from tests.bench.run import app
+from tests.bench.scaling import plot
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_every_measure_of_the_sqlite_store_gets_a_figure(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+
+    run("--sqlite", "--rounds", 1, "--size", 0.001, "--json", figures)
+
+    told = json.loads(figures.read_text("utf-8"))
+    assert told["absent"] == {}
+    assert len({figure["measure"] for figure in told["figures"]}) == 7
+    assert all(figure["count"] > 0 and figure["seconds"] > 0 for figure in told["figures"])
+
+
+def test_the_stores_alternate_with_the_machine_itself_on_a_private_server(tmp_path: Path) -> None:
+    try:
+        find_programs()
+    except LookupError as reason:
+        pytest.skip(str(reason))
+    figures = tmp_path / "figures.json"
+
+    run("--no-rivals", "--only", "checkpoint", "--rounds", 1, "--size", 0.02, "--json", figures)
+
+    told = json.loads(figures.read_text("utf-8"))
+    assert [figure["engine"] for figure in told["figures"]] == ["jobledger", FLOOR]
+    assert told["machine"]["postgresql"]
+
+
+def test_cost_against_size_is_told_and_drawn(tmp_path: Path) -> None:
+    drawing = tmp_path / "scale.svg"
+
+    told = run("--sqlite", "--scale", "--jobs-max", 300, "--svg", drawing)
+
+    assert "claim from a queue of 10" in told
+    assert ET.fromstring(drawing.read_text("utf-8")).tag.endswith("svg")  # noqa: S314  # it was drawn just now
+
+
+def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
+    result = CliRunner().invoke(app, ["--only", "nonsense"])
+
+    assert result.exit_code == 2
+    assert "nonsense" in result.output
+    assert "pgqueuer" in result.output
+
+
+def test_ratios_are_made_round_by_round_and_the_median_decides() -> None:
+    measure = Measure("drain", "drain", 1, "drain", against="rival", bar=0.8, goal=1.2)
+    rates = {"jobledger": Series((80.0, 100.0, 10.0)), "rival": Series((100.0, 100.0, 100.0))}
+
+    verdict = judge(measure, rates)
+
+    assert verdict.ratios == Series((0.8, 1.0, 0.1))
+    assert (verdict.is_bar_met, verdict.is_goal_met) == (True, False)
+
+
+def test_a_rival_that_took_no_part_decides_nothing() -> None:
+    measure = Measure("drain", "drain", 1, "drain", against="rival", bar=0.8)
+
+    assert judge(measure, {"jobledger": Series((80.0,))}).is_bar_met is None
+
+
+def test_the_plot_has_a_line_for_each_call() -> None:
+    points = [{"jobs": jobs, "call": call, "p50_ms": 1.0, "p99_ms": 2.0} for jobs in (10, 100) for call in ("a", "b")]
+
+    assert plot(points).count("<polyline") == 2
