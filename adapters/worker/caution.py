@@ -35,6 +35,8 @@ class Caution:
         self._lock = threading.Lock()
         self._until = 0.0
         self._span: float | None = None
+        self.failures = 0
+        """How many calls have failed so far."""
 
     def learn(self, renew_every: float) -> None:
         """Know a span of renewals that is in use here, in seconds; the longest one counts."""
@@ -45,6 +47,7 @@ class Caution:
         """A store call failed."""
         span = self._span if self._span is not None else Policy().renew_every.total_seconds()
         with self._lock:
+            self.failures += 1
             self._until = elapsed() + span
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.worker.capacity import Share
 from jobledger.adapters.worker.caution import Caution, pause_after, spread
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.running import Running
@@ -49,6 +50,7 @@ class Claims:
         self._worker, self._queues, self._kinds, self._group = worker, tuple(queues), tuple(kinds), group
         self._launch, self._give_up = launch, give_up
         self._epoch = 1
+        self._turn = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{worker} claims", daemon=True)
 
@@ -96,26 +98,39 @@ class Claims:
             poll = self._wait(poll) if is_empty else POLL_FIRST
 
     def _claim(self, limit: int) -> bool:
-        """Claim and launch; answers whether nothing more is due."""
-        if self._stopped.is_set():
-            return True
+        """Claim and launch, share by share; answers whether nothing more is due."""
+        shares = self._running.limits.shares(self._queues, self._kinds)
+        self._turn = (self._turn + 1) % len(shares)  # so that none is always the last
+        left = limit
+        for share in shares[self._turn :] + shares[: self._turn]:
+            room = min(left, self._running.room(share))
+            if room and not self._stopped.is_set():
+                left -= self._claim_share(share, room)
+        return left > 0
+
+    def _claim_share(self, share: Share, limit: int) -> int:
         sent_at = elapsed()
         leases = self._store.claim_next(
             worker=self._worker,
-            queues=self._queues,
-            kinds=self._kinds,
+            queues=share.queues,
+            kinds=share.kinds,
             limit=limit,
             group=self._group,
             epoch=self._epoch,
         )
         for lease in leases:
             self._launch(lease, sent_at)
-        return len(leases) < limit
+        return len(leases)
 
     def _wait(self, poll: float) -> float:
-        """Wait for a change or the next poll; answers how long the poll after that may wait, in seconds."""
-        end = elapsed() + spread(poll)
+        """Wait for a change or the next poll; answers how long the poll after that may wait, in seconds.
+
+        Where queues or kinds have limits, an attempt that has ended may make room for one that was passed over.
+        """
+        end, ends, limits = elapsed() + spread(poll), self._running.ends, self._running.limits
         while not self._stopped.is_set():
+            if (limits.by_queue or limits.by_kind) and self._running.ends != ends:
+                return POLL_FIRST
             began, left = elapsed(), end - elapsed()
             if left <= 0:
                 return min(poll * 2, POLL_MAX)

@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.deadlines import Deadline
 from jobledger.adapters.worker.attempt import Attempt
+from jobledger.adapters.worker.capacity import Limits, require_limits
 from jobledger.adapters.worker.caution import Caution
 from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.claiming import Claims
@@ -35,12 +36,11 @@ from jobledger.adapters.worker.running import DrainReport, Running
 from jobledger.adapters.worker.threads import LoopThread, SlotThreads
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import Lease
-from jobledger.domain.bounds import require_integer, require_text
+from jobledger.domain.bounds import require_text
 from jobledger.domain.errors import InvalidRequestError, ProducerUnavailableError, UnknownKindError
 
 LOG: Final = logging.getLogger("jobledger.worker")
 
-CONCURRENCY_MAX: Final = 10_000
 DRAIN: Final = timedelta(seconds=30)
 STOP_SECONDS: Final = 1.0
 """How long ``stop`` waits for each thread whose call of the store does not come back."""
@@ -70,6 +70,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         jobs: Sequence[Any],
         *,
         concurrency: int = 10,
+        concurrency_by_queue: Mapping[str, int] | None = None,
+        concurrency_by_kind: Mapping[str, int] | None = None,
         queues: Sequence[str] = ("default",),
         group: str = "default",
         name: str | None = None,
@@ -80,6 +82,8 @@ class JobHost(AbstractContextManager["JobHost"]):
             store: an open store; the caller closes it, after the host was stopped.
             jobs: classes and functions registered with ``@durable_job``, one for each kind.
             concurrency: slots; each handler owns one until it has physically ended.
+            concurrency_by_queue: how many jobs of a queue run here at most; those that are not named share the slots.
+            concurrency_by_kind: likewise of a kind.
             queues: from which jobs are claimed.
             group: the worker group; the host works in the epoch that the group has at ``start``.
             name: for people; ``None``: made of the machine, the process and chance.
@@ -93,7 +97,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         self.name = require_text("name", _own_name() if name is None else name)
         self._group = require_text("group", group)
         self._jobs = _by_kind(jobs, policies=store.policies)
-        self._running = Running(require_integer("concurrency", concurrency, 1, CONCURRENCY_MAX))
+        self._queues, self._kinds = _texts("queues", queues), sorted(self._jobs)
+        self._running = Running(self._limits(concurrency, concurrency_by_queue, concurrency_by_kind))
         self._caution = Caution()
         self._renewals = Renewals(store, self._caution, self.name)
         self._threads = SlotThreads(2 * concurrency, self.name)
@@ -104,8 +109,8 @@ class JobHost(AbstractContextManager["JobHost"]):
             self._running,
             self._caution,
             worker=self.name,
-            queues=_texts("queues", queues),
-            kinds=sorted(self._jobs),
+            queues=self._queues,
+            kinds=self._kinds,
             group=group,
             launch=self._launch,
             give_up=self._begin_to_drain,
@@ -232,6 +237,29 @@ class JobHost(AbstractContextManager["JobHost"]):
             for number, handler in before.items():
                 signal.signal(number, handler)
         return 1 if report.left else 0
+
+    # Limits -----------------------------------------------------------------------------------------------------------
+
+    def limit(
+        self,
+        *,
+        concurrency: int,
+        concurrency_by_queue: Mapping[str, int] | None = None,
+        concurrency_by_kind: Mapping[str, int] | None = None,
+    ) -> None:
+        """Put other limits in force at once, all of them; what runs goes on, also where it is more than they allow.
+
+        Raises:
+            InvalidRequestError: a number is out of its range, or a name is none that this host works on.
+        """
+        limits = self._limits(concurrency, concurrency_by_queue, concurrency_by_kind)
+        self._threads.allow(2 * limits.concurrency)
+        self._running.change(limits)
+
+    def _limits(
+        self, concurrency: int, by_queue: Mapping[str, int] | None, by_kind: Mapping[str, int] | None
+    ) -> Limits:
+        return require_limits(concurrency, by_queue, by_kind, queues=self._queues, kinds=self._kinds)
 
     # Producers --------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.worker.braking import Brake
 from jobledger.adapters.worker.caution import Caution, spread
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.running import Running
@@ -24,8 +25,8 @@ SWEEP_MAX: Final = 100
 class Housekeeping:
     """Looks after the attempts of a host until it is stopped, and sweeps while the host is admitted.
 
-    A sweep comes a ``renew_every`` after the one before, so that expired leases are mostly left to claims, which go on
-    with the work instead of parking it.
+    Sweeps leave a lease that ran out to claims for one ``renew_every``, since these go on with the work instead of
+    parking it; and they brake where many leases ran out at once.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Housekeeping:
         self._store, self._running, self._caution = store, running, caution
         self._may_sweep = may_sweep
         self._stopped = threading.Event()
+        self._brake = Brake()
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)
         self._thread = threading.Thread(target=self._run, name=f"{name} housekeeping", daemon=True)
 
@@ -61,7 +63,8 @@ class Housekeeping:
     def _sweep(self) -> None:
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)
         try:
-            while not self._stopped.is_set() and len(self._store.recover_expired(SWEEP_MAX)) == SWEEP_MAX:
+            which = self._brake.look(self._store.survey(), self._caution.failures)
+            while not self._stopped.is_set() and len(self._store.recover_expired(SWEEP_MAX, which=which)) == SWEEP_MAX:
                 pass
         except Exception as error:
             self._caution.note_failure()

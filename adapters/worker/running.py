@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jobledger.adapters.worker.attempt import Attempt
+from jobledger.adapters.worker.capacity import Limits, Share
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.publishing import How, Published
 
@@ -39,13 +40,15 @@ class Running:
     many ends as there are slots may be on their way, no more.
     """
 
-    def __init__(self, concurrency: int) -> None:
-        """Have that many slots."""
+    def __init__(self, limits: Limits) -> None:
+        """Have as many slots as the limits say."""
         self._changed = threading.Condition()
-        self._concurrency = concurrency
+        self._limits = limits
         self._reserved = 0
         self._attempts: dict[Attempt, None] = {}
         self._unwound: set[Attempt] = set()
+        self.ends = 0
+        """How many attempts have ended so far."""
         self._ended: list[tuple[How, DrainedAttempt]] | None = None
 
     def reserve(self, timeout: float) -> int:
@@ -55,6 +58,22 @@ class Running:
             taken = max(0, self._free)
             self._reserved += taken
             return taken
+
+    @property
+    def limits(self) -> Limits:
+        """Those in force."""
+        return self._limits
+
+    def change(self, limits: Limits) -> None:
+        """Put other limits in force: what runs goes on, what is claimed next keeps to them."""
+        with self._changed:
+            self._limits = limits
+            self._changed.notify_all()
+
+    def room(self, share: Share) -> int:
+        """How many jobs of these queues and kinds may start beside those that run or end; slots aside."""
+        with self._changed:
+            return self._limits.room(share, [(each.lease.status.queue, each.job.kind) for each in self._attempts])
 
     def settle(self, reserved: int) -> None:
         """Give back what was reserved, after its attempts were added."""
@@ -78,6 +97,7 @@ class Running:
         with self._changed:
             self._attempts.pop(attempt, None)
             self._unwound.discard(attempt)
+            self.ends += 1
             if self._ended is not None:
                 self._ended.append((published.how, _drained(attempt, published.why)))
             self._changed.notify_all()
@@ -121,7 +141,7 @@ class Running:
     @property
     def _free(self) -> int:
         working = len(self._attempts) - len(self._unwound)
-        return self._concurrency - max(working, len(self._unwound)) - self._reserved
+        return self._limits.concurrency - max(working, len(self._unwound)) - self._reserved
 
 
 def _why_left(attempt: Attempt) -> str:

@@ -28,6 +28,11 @@ class SlotThreads(Executor):
         self._lock = threading.Lock()
         self._made = 0
 
+    def allow(self, count: int) -> None:
+        """Have at most that many threads from now on; those that there are stay."""
+        with self._lock:
+            self._count = count
+
     def submit(self, fn: Callable[Given, Answer], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Answer]:
         """Run a call as soon as a thread is free."""
         future: Future[Answer] = Future()

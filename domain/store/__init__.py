@@ -4,10 +4,11 @@ from jobledger.domain.store.base import PATIENCE, Setting
 from jobledger.domain.store.claiming import ClaimCommands
 from jobledger.domain.store.creating import CreateCommands
 from jobledger.domain.store.operating import OperatorCommands
+from jobledger.domain.store.sweeping import SweepCommands
 from jobledger.domain.store.working import KEEP, Completion, WorkerCommands
 
 __all__ = ["KEEP", "PATIENCE", "Completion", "JobCommands", "Setting"]
 
 
-class JobCommands(CreateCommands, ClaimCommands, OperatorCommands, WorkerCommands):
+class JobCommands(CreateCommands, ClaimCommands, OperatorCommands, SweepCommands, WorkerCommands):
     """Every command of every actor, over one storage and one namespace."""

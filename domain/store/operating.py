@@ -1,4 +1,4 @@
-"""The operators' commands, and the engine's own recovery."""
+"""The operators' commands."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobledger.domain import decisions
 from jobledger.domain.answers import ControlReceipt
-from jobledger.domain.bounds import BATCH_MAX, require_integer, require_text
+from jobledger.domain.bounds import require_text
 from jobledger.domain.decisions.creating import require_operator
-from jobledger.domain.errors import CommandChangedError, OutcomeUnknownError, StoreUnavailableError, UnavailableError
+from jobledger.domain.errors import CommandChangedError, OutcomeUnknownError, StoreUnavailableError
 from jobledger.domain.events import EpochAdvanced
 from jobledger.domain.history import read, record
-from jobledger.domain.job import ENGINE
 from jobledger.domain.ports import GroupRow
 from jobledger.domain.store.answering import control_receipt
 from jobledger.domain.store.base import Commands, require_expected
 from jobledger.domain.store.executing import (
     CONFLICTS_MAX,
-    Command,
     Decision,
     cause_of,
-    execute,
     require_command_id,
 )
 
@@ -97,36 +94,6 @@ class OperatorCommands(Commands):
         """
         return self._control("retry", decisions.retry, job_id, by, reason, expected_sequence, command_id)
 
-    def recover(self, job_id: str, *, by: str = ENGINE, command_id: str | None = None) -> ControlReceipt:
-        """Park a running job whose lease is not live; never complete it.
-
-        Raises:
-            AlreadyTerminalError, NothingToRecoverError, LeaseLiveError: nothing was changed.
-        """
-        return self._run(self._recovery(job_id, by, command_id))
-
-    def recover_expired(self, limit: int = 100) -> list[ControlReceipt]:
-        """Recover up to ``limit`` jobs whose lease is not live; the sweep that maintenance runs.
-
-        A job that somebody else recovered, renewed or claimed meanwhile, or that cannot be read, is passed over.
-        """
-        require_integer("limit", limit, 1, BATCH_MAX)
-        receipts: list[ControlReceipt] = []
-        after = ""
-        while len(receipts) < limit:
-            with self._setting.storage.reading() as reader:
-                found = reader.dead(self._setting.namespace, after=after, limit=limit - len(receipts))
-            if not found:
-                break
-            after = found[-1]
-            commands = [self._recovery(job_id, ENGINE, None) for job_id in found]
-            for answer in execute(self._setting.storage, commands, self._call()):
-                if isinstance(answer, ControlReceipt):
-                    receipts.append(answer)
-                elif isinstance(answer, UnavailableError) and not receipts:
-                    raise answer
-        return receipts
-
     def epoch(self, group: str) -> int:
         """The current epoch of a worker group (1 where it never advanced)."""
         require_text("group", group)
@@ -155,17 +122,6 @@ class OperatorCommands(Commands):
             except StoreUnavailableError as unavailable:
                 raise (OutcomeUnknownError(unavailable.reason) if lost else unavailable) from None
         raise lost or StoreUnavailableError("others advanced the group at every try")
-
-    def _recovery(self, job_id: str, by: str, command_id: str | None) -> Command[ControlReceipt]:
-        require_text("by", by)
-        return self._command(
-            job_id,
-            "recover",
-            [by],
-            command_id=command_id,
-            decide=lambda _, standing: Decision(facts=decisions.recover(standing, by=by)),
-            answer=control_receipt,
-        )
 
     def _control(
         self,
