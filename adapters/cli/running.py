@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -21,14 +23,16 @@ from jobledger.adapters.terminal.failing import REFUSED, UNAVAILABLE, explain_mi
 from jobledger.adapters.terminal.texts import visible, visible_lines
 from jobledger.adapters.worker.endings import told
 from jobledger.adapters.worker.host import JobHost
+from jobledger.adapters.worker.logs import JobLogFields, JobLogJson, JobLogText
 from jobledger.adapters.worker.registration import is_registered, registered
-from jobledger.domain.bounds import require_span
+from jobledger.adapters.worker.supervising import Supervisor, watch_lifeline
+from jobledger.domain.bounds import require_integer, require_span
 from jobledger.domain.errors import InvalidRequestError, JobledgerError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+PROCESSES_MAX: Final = 1_000
 
 
 def register(app: typer.Typer) -> None:
@@ -39,37 +43,74 @@ def register(app: typer.Typer) -> None:
     command(app, CREATE, "demo", "demo --query 'binary search' --keep", uses_store=False)(demo)
 
 
-def worker(
+Module = Annotated[
+    str, typer.Argument(metavar="MODULE[:NAMES]", help="The module with @durable_job handlers; all of them, or some.")
+]
+Queues = Annotated[
+    list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue to work on; give it again for more.")
+]
+Concurrency = Annotated[int, typer.Option("--concurrency", metavar="N", help="How many jobs run at once.")]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="queue:NAME=N|kind:NAME=N", help="At most N of a queue or kind at once."),
+]
+Group = Annotated[str, typer.Option("--group", metavar="NAME", help="The group whose epoch it belongs to.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The worker's name. Default: one is made.")]
+Drain = Annotated[
+    float, typer.Option("--drain", metavar="SECONDS", help="How long running jobs may go on after SIGTERM.")
+]
+Processes = Annotated[
+    int | None,
+    typer.Option("--processes", metavar="N", help="Supervise so many worker processes; broken ones start again."),
+]
+MaxJobs = Annotated[int | None, typer.Option("--max-jobs", metavar="N", help="Drain and end after about so many jobs.")]
+MaxMemory = Annotated[
+    int | None, typer.Option("--max-memory", metavar="MB", help="Drain and end once it has more memory than that.")
+]
+LogFormat = Annotated[
+    str, typer.Option("--log-format", metavar="FORMAT", help="text, or json: one object for each line.")
+]
+
+
+def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, which has no other form
     desk: Desk,
-    module: Annotated[
-        str,
-        typer.Argument(metavar="MODULE[:NAMES]", help="The module with @durable_job handlers; all of them, or some."),
-    ],
-    queue: Annotated[
-        list[str] | None, typer.Option("--queue", metavar="NAME", help="A queue to work on; give it again for more.")
-    ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", help="How many jobs run at once.")] = 10,
-    group: Annotated[
-        str, typer.Option("--group", metavar="NAME", help="The group whose epoch it belongs to.")
-    ] = "default",
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The worker's name. Default: one is made.")
-    ] = None,
-    drain: Annotated[
-        float, typer.Option("--drain", metavar="SECONDS", help="How long running jobs may go on after SIGTERM.")
-    ] = 30.0,
+    module: Module,
+    queue: Queues = None,
+    concurrency: Concurrency = 10,
+    limit: Limits = None,
+    group: Group = "default",
+    name: Name = None,
+    drain: Drain = 30.0,
+    processes: Processes = None,
+    max_jobs: MaxJobs = None,
+    max_memory: MaxMemory = None,
+    log_format: LogFormat = "text",
     policies: Policies = None,
 ) -> None:
     """Run the jobs of a module's handlers until SIGTERM; makes the store if there is none."""
+    _log_to_the_error_output(log_format)
+    if processes is not None:
+        raise typer.Exit(_supervised(desk, require_integer("processes", processes, 1, PROCESSES_MAX), name))
     jobs = handlers(module)
     span = require_span("drain", drain)
-    _log_to_the_error_output()
     with desk.make(policies=policies_of(policies)) as store:
         queues = tuple(queue or ("default",))
-        host = JobHost(store, jobs, concurrency=concurrency, queues=queues, group=group, name=name)
+        host = JobHost(
+            store,
+            jobs,
+            concurrency=concurrency,
+            concurrency_by_queue=_limits("queue", limit),
+            concurrency_by_kind=_limits("kind", limit),
+            queues=queues,
+            group=group,
+            name=name,
+            max_jobs=max_jobs,
+            max_memory=None if max_memory is None else max_memory * 1_000_000,
+        )
         kinds = sorted(registered(job).kind for job in jobs)
         sentence = f"worker {host.name} works on {', '.join(kinds)}; SIGTERM or Ctrl-C ends it in order"
         desk.line({"worker": host.name, "kinds": kinds, "queues": queues}, Text(visible(sentence)))
+        watch_lifeline(lambda: os.kill(os.getpid(), signal.SIGTERM))
         are_left = bool(host.run(span))
     if are_left:
         for each in host.report.left:
@@ -77,6 +118,35 @@ def worker(
         sentence = "some attempts had not ended when the drain was over; their leases run out by themselves"
         sys.stderr.write(f"jobledger: {sentence}\n")
         raise typer.Exit(UNAVAILABLE)
+
+
+def _supervised(desk: Desk, processes: int, name: str | None) -> int:
+    """Run this very command so many times, without the option that asks for it; answers the exit code."""
+    if name is not None:
+        raise InvalidRequestError(
+            "name", "one name cannot be that of several processes; leave it out, each makes its own"
+        )
+    command, words = [sys.executable, "-m", "jobledger"], iter(sys.argv[1:])
+    for word in words:
+        if word == "--processes":
+            next(words, None)
+        elif not word.startswith("--processes="):
+            command.append(word)
+    sentence = f"{processes} worker processes are supervised; SIGTERM or Ctrl-C ends them in order"
+    desk.line({"processes": processes}, Text(sentence))
+    return Supervisor(command, processes).run()
+
+
+def _limits(what: str, given: list[str] | None) -> dict[str, int]:
+    """The limits of queues or of kinds, by name."""
+    limits: dict[str, int] = {}
+    for each in given or ():
+        found = re.fullmatch(r"(?P<what>queue|kind):(?P<name>.+)=(?P<number>\d{1,9})", each, re.DOTALL)
+        if found is None:
+            raise InvalidRequestError("limit", f"queue:NAME=N or kind:NAME=N is needed, not {each!r}")
+        if found["what"] == what:
+            limits[found["name"]] = int(found["number"])
+    return limits
 
 
 def handlers(given: str) -> list[Any]:
@@ -119,7 +189,7 @@ def _named(module: ModuleType, name: str) -> Any:
     return target
 
 
-class _Escaping(logging.Formatter):
+class _Escaping(JobLogText):
     """Logs in which other people's text can do nothing to a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -127,9 +197,13 @@ class _Escaping(logging.Formatter):
         return visible_lines(super().format(record))
 
 
-def _log_to_the_error_output() -> None:
+def _log_to_the_error_output(given: str) -> None:
+    formats: dict[str, logging.Formatter] = {"text": _Escaping(), "json": JobLogJson()}
+    if given not in formats:
+        raise InvalidRequestError("log_format", f"text or json is needed, not {given!r}")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Escaping(LOG_FORMAT))
+    handler.setFormatter(formats[given])
+    handler.addFilter(JobLogFields())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 

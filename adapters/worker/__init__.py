@@ -5,6 +5,7 @@ from jobledger.adapters.worker.context import JobContext
 from jobledger.adapters.worker.current import job_context
 from jobledger.adapters.worker.hooks import checkpoint, progress, restore
 from jobledger.adapters.worker.host import HostState, JobHost
+from jobledger.adapters.worker.logs import JobLogFields
 from jobledger.adapters.worker.outcomes import Defer, Partial, Retry, Unavailable
 from jobledger.adapters.worker.registration import durable_job
 from jobledger.adapters.worker.running import DrainedAttempt, DrainReport
@@ -19,6 +20,7 @@ __all__ = [
     "JobCancelled",
     "JobContext",
     "JobHost",
+    "JobLogFields",
     "JobParked",
     "LeaseLost",
     "Partial",

@@ -51,6 +51,7 @@ class Claims:
         self._launch, self._give_up = launch, give_up
         self._epoch = 1
         self._turn = 0
+        self._looked_at: float | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{worker} claims", daemon=True)
 
@@ -60,7 +61,13 @@ class Claims:
 
     def start(self) -> None:
         """Begin to claim."""
+        self._looked_at = elapsed()
         self._thread.start()
+
+    @property
+    def looked_before(self) -> float | None:
+        """Seconds since a look for work last succeeded, or none was needed; ``None``: none was made yet."""
+        return None if self._looked_at is None else elapsed() - self._looked_at
 
     def stop(self) -> None:
         """Send no further claim; one that is under way may still be answered."""
@@ -80,6 +87,7 @@ class Claims:
                 continue
             reserved = self._running.reserve(POLL_MAX)
             if not reserved:
+                self._looked_at = elapsed()
                 continue
             try:
                 is_empty = self._claim(min(reserved, BATCH_MAX))
@@ -94,7 +102,7 @@ class Claims:
                 continue
             finally:
                 self._running.settle(reserved)
-            failures = 0
+            failures, self._looked_at = 0, elapsed()
             poll = self._wait(poll) if is_empty else POLL_FIRST
 
     def _claim(self, limit: int) -> bool:

@@ -18,6 +18,12 @@ def enter(context: JobContext, awaitable: AsyncJobContext) -> None:
     _CURRENT.set((context, awaitable))
 
 
+def current_facts() -> JobContext | None:
+    """The plain context of the attempt whose handler runs here; ``None``: no handler does."""
+    found = _CURRENT.get(None)
+    return None if found is None else found[0]
+
+
 def job_context() -> JobContext:
     """The context of the attempt whose handler runs here, also in what it calls and in its tasks.
 

@@ -23,9 +23,10 @@ from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.capacity import Limits, require_limits
 from jobledger.adapters.worker.caution import Caution
 from jobledger.adapters.worker.children import Children
-from jobledger.adapters.worker.claiming import Claims
+from jobledger.adapters.worker.claiming import POLL_MAX, Claims
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.gathering import GroupCommit
+from jobledger.adapters.worker.health import RED_AFTER, Health, memory_bytes
 from jobledger.adapters.worker.held import HeldLease
 from jobledger.adapters.worker.keeping import Housekeeping
 from jobledger.adapters.worker.places import mistake, place_in_module
@@ -36,7 +37,7 @@ from jobledger.adapters.worker.running import DrainReport, Running
 from jobledger.adapters.worker.threads import LoopThread, SlotThreads
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import Lease
-from jobledger.domain.bounds import require_text
+from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
 from jobledger.domain.errors import InvalidRequestError, ProducerUnavailableError, UnknownKindError
 
 LOG: Final = logging.getLogger("jobledger.worker")
@@ -75,6 +76,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         queues: Sequence[str] = ("default",),
         group: str = "default",
         name: str | None = None,
+        max_jobs: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
         """Check every handler and make nothing yet.
 
@@ -87,6 +90,8 @@ class JobHost(AbstractContextManager["JobHost"]):
             queues: from which jobs are claimed.
             group: the worker group; the host works in the epoch that the group has at ``start``.
             name: for people; ``None``: made of the machine, the process and chance.
+            max_jobs: after it has started so many attempts the host drains by itself, for a supervisor to replace it.
+            max_memory: likewise once this process has more bytes of memory resident.
 
         Raises:
             InvalidHookError: a handler has the wrong shape, its policy is not known to the store, or two have one kind.
@@ -98,7 +103,9 @@ class JobHost(AbstractContextManager["JobHost"]):
         self._group = require_text("group", group)
         self._jobs = _by_kind(jobs, policies=store.policies)
         self._queues, self._kinds = _texts("queues", queues), sorted(self._jobs)
-        self._running = Running(self._limits(concurrency, concurrency_by_queue, concurrency_by_kind))
+        self._running = Running(
+            self._limits(concurrency, concurrency_by_queue, concurrency_by_kind), _at_least_one("max_jobs", max_jobs)
+        )
         self._caution = Caution()
         self._renewals = Renewals(store, self._caution, self.name)
         self._threads = SlotThreads(2 * concurrency, self.name)
@@ -116,8 +123,14 @@ class JobHost(AbstractContextManager["JobHost"]):
             give_up=self._begin_to_drain,
         )
         self._housekeeping = Housekeeping(
-            store, self._running, self._caution, name=self.name, may_sweep=lambda: self._state is HostState.ADMITTED
+            store,
+            self._running,
+            self._caution,
+            name=self.name,
+            may_sweep=lambda: self._state is HostState.ADMITTED,
+            recycle=self._recycle,
         )
+        self._max_memory = _at_least_one("max_memory", max_memory)
         self._lock = threading.RLock()
         self._state = HostState.NEW
         self._report = DrainReport()
@@ -133,6 +146,19 @@ class JobHost(AbstractContextManager["JobHost"]):
     def report(self) -> DrainReport:
         """What became of the attempts that ran when the drain began; empty before it ended."""
         return self._report
+
+    def health(self) -> Health:
+        """Whether the host does its work; asks nobody, so a probe may call it often.
+
+        It is not well when it should look for work and no look succeeded for three intervals, or when it was stopped.
+        """
+        before = self._claims.looked_before
+        is_deaf = self._state is HostState.ADMITTED and (before is None or before > RED_AFTER * POLL_MAX)
+        problem = f"no look for work succeeded for {before or 0:.1f} s" if is_deaf else None
+        if self._state is HostState.STOPPED:
+            problem = "it was stopped"
+        running = len(self._running.attempts())
+        return Health(problem is None, self._state.value, problem, running, self._running.free, before)
 
     def start(self) -> None:
         """Pin the group's epoch and start to renew; nothing is claimed yet. A host that was started stays as it is.
@@ -339,6 +365,15 @@ class JobHost(AbstractContextManager["JobHost"]):
             self._renewals.release(attempt.held)
         return self._report
 
+    def _recycle(self) -> None:
+        """Drain where this process has done or grown enough; called by the housekeeping."""
+        if self._is_draining():
+            return
+        if self._running.has_started_all:
+            self._begin_to_drain("it has started as many jobs as it was to")
+        elif self._max_memory is not None and (size := memory_bytes()) > self._max_memory:
+            self._begin_to_drain(f"its {size:,} bytes of memory are more than {self._max_memory:,}")
+
     def _work_until_asked(self, signals: SimpleQueue[int]) -> None:
         while self._state is HostState.ADMITTED:
             if _arrived(signals, 0.5):
@@ -384,6 +419,10 @@ def _by_kind(jobs: Sequence[Any], *, policies: Sequence[str]) -> dict[str, Durab
             )
         known[job.kind] = job
     return known
+
+
+def _at_least_one(field: str, given: int | None) -> int | None:
+    return None if given is None else require_integer(field, given, 1, INTEGER_MAX)
 
 
 def _texts(field: str, given: Sequence[str]) -> list[str]:

@@ -30,11 +30,18 @@ class Housekeeping:
     """
 
     def __init__(
-        self, store: JobStore, running: Running, caution: Caution, *, name: str, may_sweep: Callable[[], bool]
+        self,
+        store: JobStore,
+        running: Running,
+        caution: Caution,
+        *,
+        name: str,
+        may_sweep: Callable[[], bool],
+        recycle: Callable[[], object],
     ) -> None:
-        """Look after ``running``; sweeps wait after a failed call as claims do."""
+        """Look after ``running``; sweeps wait after a failed call as claims do. ``recycle`` sees to the host's end."""
         self._store, self._running, self._caution = store, running, caution
-        self._may_sweep = may_sweep
+        self._may_sweep, self._recycle = may_sweep, recycle
         self._stopped = threading.Event()
         self._brake = Brake()
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)
@@ -57,6 +64,7 @@ class Housekeeping:
                     attempt.look_after()
                 except Exception:
                     LOG.exception("an attempt could not be looked after", extra=attempt.ids)
+            self._recycle()
             if elapsed() >= self._sweep_at and self._may_sweep() and not self._caution.left:
                 self._sweep()
 

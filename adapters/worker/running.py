@@ -40,10 +40,11 @@ class Running:
     many ends as there are slots may be on their way, no more.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        """Have as many slots as the limits say."""
+    def __init__(self, limits: Limits, max_jobs: int | None = None) -> None:
+        """Have as many slots as the limits say, and start at most ``max_jobs`` attempts in all."""
         self._changed = threading.Condition()
         self._limits = limits
+        self._jobs_left = max_jobs
         self._reserved = 0
         self._attempts: dict[Attempt, None] = {}
         self._unwound: set[Attempt] = set()
@@ -85,6 +86,8 @@ class Running:
         """An attempt begins."""
         with self._changed:
             self._attempts[attempt] = None
+            if self._jobs_left is not None:
+                self._jobs_left -= 1
 
     def unwound(self, attempt: Attempt) -> None:
         """An attempt's handler has physically ended, and its slot is free; its end is being published."""
@@ -139,9 +142,21 @@ class Running:
         )
 
     @property
+    def has_started_all(self) -> bool:
+        """Whether as many attempts were started as this process is to start."""
+        return self._jobs_left is not None and self._jobs_left <= 0
+
+    @property
+    def free(self) -> int:
+        """How many slots are free."""
+        with self._changed:
+            return max(0, self._free)
+
+    @property
     def _free(self) -> int:
         working = len(self._attempts) - len(self._unwound)
-        return self._limits.concurrency - max(working, len(self._unwound)) - self._reserved
+        free = self._limits.concurrency - max(working, len(self._unwound)) - self._reserved
+        return free if self._jobs_left is None else min(free, self._jobs_left - self._reserved)
 
 
 def _why_left(attempt: Attempt) -> str:
