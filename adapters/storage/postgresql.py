@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from shlex import quote
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -15,11 +15,17 @@ from jobledger.adapters.storage.changes import Changes
 from jobledger.adapters.storage.postgresql_auditing import PostgreSQLReader
 from jobledger.adapters.storage.postgresql_connecting import Connection, Pool, connect, place_of
 from jobledger.adapters.storage.postgresql_errors import after_commit, failure, is_connection_lost
+from jobledger.adapters.storage.postgresql_lending import driver_connection, entered
 from jobledger.adapters.storage.postgresql_migrating import (
     SCHEMA_VERSION,
     applied_steps,
     migrate,
     require_known_steps,
+)
+from jobledger.adapters.storage.postgresql_recorders import (
+    PostgreSQLLedgerDatastore,
+    PostgreSQLLedgerFactory,
+    PostgreSQLLedgerRecorder,
 )
 from jobledger.adapters.storage.postgresql_session import PostgreSQLSession
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
 
     from psycopg.rows import TupleRow
 
-__all__ = ["SCHEMA_VERSION", "PostgreSQLStorage"]
+__all__ = ["SCHEMA_VERSION", "PostgreSQLLedgerFactory", "PostgreSQLStorage"]
 
 READ_PATIENCE_SECONDS: Final = 10.0
 """How long a reader waits for a free connection."""
@@ -63,9 +69,19 @@ class PostgreSQLStorage:
         self.place = place_of(url)
         self.pool = Pool(self.place)
         self.changes = Changes(self.last_position)
+        self._recorder: PostgreSQLLedgerRecorder | None = None
         self._is_schema_known = False
         self._is_closed = False
         self._here = threading.local()
+
+    @property
+    def recorder(self) -> PostgreSQLLedgerRecorder:
+        """The log as the eventsourcing library sees it, on connections of its own."""
+        if self._recorder is None:
+            datastore = PostgreSQLLedgerDatastore.at(self.place)
+            datastore.changes = self.changes
+            self._recorder = PostgreSQLLedgerRecorder(datastore)
+        return self._recorder
 
     # The schema -------------------------------------------------------------------------------------------------------
 
@@ -115,6 +131,9 @@ class PostgreSQLStorage:
         return SchemaMismatchError(found, SCHEMA_VERSION, f"jobledger migrate --store {quote(self.place.shown_url)}")
 
     def _require_schema_once(self) -> None:
+        if self._is_closed:
+            reason = "this store was closed"
+            raise StoreUnavailableError(reason)
         if not self._is_schema_known:
             self.require_schema()
             self.changes.start()
@@ -165,24 +184,46 @@ class PostgreSQLStorage:
             InvalidRequestError: the session's connection was misused, or this thread is in a session already.
             SchemaMismatchError: its schema is older or newer than this jobledger's.
         """
+        lock_ms = max(1, int(patience.total_seconds() * 1000))
         if connection is not None:
-            raise InvalidRequestError("connection", "not built yet")
+            raw = driver_connection(connection)
+            self._require_schema_once()
+            with self._within(raw, lock_ms) as session:
+                yield session
+            return
         self._require_schema_once()
         if getattr(self._here, "is_writing", False):
             problem = "this thread is in a transaction of the same store; write after it has ended"
             raise InvalidRequestError("inside", problem)
-        seconds = patience.total_seconds()
-        own, _ = self._begin(BEGIN_WRITING, seconds, lock_ms=max(1, int(seconds * 1000)))
+        own, _ = self._begin(BEGIN_WRITING, patience.total_seconds(), lock_ms=lock_ms)
         self._here.is_writing = True
         try:
             session = PostgreSQLSession(own.cursor(binary=True), self.place)
-            yield session
-            session.require_open()
+            try:
+                yield session
+            except BaseException as error:
+                if (misuse := session.misuse) is not None:
+                    raise misuse from error
+                raise
+            session.require_whole()
             self._commit(own)
         finally:
             self._here.is_writing = False
+            if session.has_lent_connection:
+                own.close()  # whoever has seen it may have changed it, or kept it
             self._give_back(own)
         self.changes.announce()
+
+    @contextmanager
+    def _within(self, raw: psycopg.Connection[Any], lock_ms: int) -> Generator[PostgreSQLSession]:
+        """A session in the caller's transaction, which the caller commits."""
+        try:
+            with entered(raw, lock_ms) as cursor:
+                session = PostgreSQLSession(cursor, self.place)
+                yield session
+                session.require_open()
+        except psycopg.Error as error:
+            raise failure(error, self.place.named) from error
 
     def _commit(self, own: Connection) -> None:
         try:
@@ -254,3 +295,5 @@ class PostgreSQLStorage:
         """Give back the connections; those in use follow when their blocks end."""
         self._is_closed = True
         self.pool.close()
+        if self._recorder is not None:
+            self._recorder.ledger.close()

@@ -37,31 +37,67 @@ class PostgreSQLSession(PostgreSQLReader):
         super().__init__(cursor, place)
         self._locked: set[str] = set()
         self._clock: datetime | None = None
+        self.has_lent_connection = False
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
         """The open connection for the caller's own statements; they may not commit, roll back or close it."""
+        if not self.has_lent_connection:
+            self._execute("SAVEPOINT jobledger_lent")  # it is found again only in the same transaction
+            self.has_lent_connection = True
         return self._cursor.connection
+
+    @property
+    def misuse(self) -> InvalidRequestError | None:
+        """What a caller did with the connection that it may not, if anything; nothing is committed then."""
+        match self._cursor.connection.info.transaction_status:
+            case TransactionStatus.INTRANS | TransactionStatus.INERROR:
+                return None
+            case _ if not self.has_lent_connection:
+                return None
+            case TransactionStatus.IDLE:
+                problem = "its transaction was ended, which jobledger does; nothing of the command was written"
+            case _:
+                problem = "it was closed, or left in the middle of something; nothing of the command was written"
+        return InvalidRequestError("connection", problem)
 
     def require_open(self) -> None:
         """Require that nothing has failed, and that nobody has ended the transaction.
 
         Raises:
-            InvalidRequestError: a caller has ended it.
+            InvalidRequestError: a caller has ended it, or has hidden that a statement failed.
             StoreUnavailableError: a statement failed; everything is going to be rolled back.
             HistoryCorruptError: the database is damaged.
         """
         if self._failure is not None:
             raise self._failure
-        match self._cursor.connection.info.transaction_status:
-            case TransactionStatus.INTRANS:
-                return
-            case TransactionStatus.INERROR:
-                reason = "a statement in the same transaction failed"
-                raise StoreUnavailableError(reason)
-            case _:
-                problem = "the transaction was ended, which jobledger does; nothing of the command was written"
-                raise InvalidRequestError("connection", problem)
+        if (misuse := self.misuse) is not None:
+            raise misuse
+        status = self._cursor.connection.info.transaction_status
+        if status is TransactionStatus.INERROR and self.has_lent_connection:
+            problem = "a statement in it failed, which ends every PostgreSQL transaction; use a savepoint around it"
+            raise InvalidRequestError("inside", problem)
+        if status is not TransactionStatus.INTRANS:
+            reason = "the transaction has failed, or its connection was lost"
+            raise StoreUnavailableError(reason)
+
+    def require_whole(self) -> None:
+        """Require that all of this session was in one transaction, which is about to be committed.
+
+        Raises:
+            InvalidRequestError: a caller ended it and began another one, or has hidden that a statement failed.
+            StoreUnavailableError, HistoryCorruptError: as for ``require_open``.
+        """
+        self.require_open()
+        if not self.has_lent_connection:
+            return
+        try:
+            self._cursor.execute("RELEASE SAVEPOINT jobledger_lent")
+        except psycopg.errors.InvalidSavepointSpecification as error:
+            problem = "its transaction was ended and another one begun; nothing of the command was written"
+            raise InvalidRequestError("connection", problem) from error
+        except psycopg.Error as error:
+            raise self._failed(error) from error
 
     @override
     def _execute(self, statement: LiteralString, values: Any = None) -> None:

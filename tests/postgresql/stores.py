@@ -11,11 +11,13 @@ from functools import cache
 from typing import Any
 
 import psycopg
+from eventsourcing.utils import get_topic
 from typing_extensions import override
 
 from jobledger import ManualClock
 from jobledger.adapters.storage.clocks import START
-from jobledger.adapters.storage.postgresql import PostgreSQLStorage
+from jobledger.adapters.storage.postgresql import PostgreSQLLedgerFactory, PostgreSQLStorage
+from jobledger.adapters.storage.postgresql_connecting import place_of
 from jobledger.adapters.storage.rows import to_us
 from tests.postgresql.server import server
 
@@ -80,6 +82,7 @@ class LentStorage(PostgreSQLStorage):
 
     def lend(self, clock: WatchedClock) -> LentStorage:
         """Show the time of ``clock`` from now on."""
+        self._is_closed = False
         self.clock = clock
         clock.watchers.append(self._show)
         self._show(clock.now())
@@ -92,6 +95,7 @@ class LentStorage(PostgreSQLStorage):
     def close(self) -> None:
         if self.clock is None:
             return
+        self._is_closed = True
         self.clock.watchers.remove(self._show)
         self.clock = None
         _operator().execute(CLEAR.format(self.place.schema).encode())
@@ -115,3 +119,21 @@ def lent(clock: ManualClock) -> LentStorage:
     """An empty store that shows the time of a clock; closing it gives it back."""
     assert isinstance(clock, WatchedClock), "a PostgreSQL store can only follow a WatchedClock"
     return (_free.pop() if _free else LentStorage()).lend(clock)
+
+
+def dropped(url: str) -> None:
+    """Remove the schema of a URL, if it was made."""
+    _operator().execute(f"DROP SCHEMA IF EXISTS {place_of(url).schema} CASCADE".encode())
+
+
+def environment(url: str) -> dict[str, str]:
+    """What an application of the library needs to open the store at a URL."""
+    return {
+        "PERSISTENCE_MODULE": get_topic(PostgreSQLLedgerFactory),
+        "POSTGRES_DBNAME": "postgres",
+        "POSTGRES_HOST": str(server().folder),
+        "POSTGRES_USER": "postgres",
+        "POSTGRES_PASSWORD": "none",
+        "POSTGRES_POOL_SIZE": "1",
+        "POSTGRES_SCHEMA": place_of(url).schema,
+    }

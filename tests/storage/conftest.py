@@ -9,14 +9,16 @@ import pytest
 
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.postgresql import PostgreSQLStorage
 from jobledger.adapters.storage.sqlite import SQLiteStorage
+from tests.postgresql.stores import WatchedClock, lent
 from tests.storage.given import NOON
 
 
 @pytest.fixture
 def clock() -> ManualClock:
     """The store's time."""
-    return ManualClock(NOON)
+    return WatchedClock(NOON)
 
 
 @pytest.fixture
@@ -34,8 +36,23 @@ def memory(clock: ManualClock) -> MemoryStorage:
     return MemoryStorage(clock=clock)
 
 
+@pytest.fixture
+def postgresql(clock: ManualClock) -> Iterator[PostgreSQLStorage]:
+    """An empty PostgreSQL store."""
+    storage = lent(clock)
+    yield storage
+    storage.close()
+
+
 @pytest.fixture(params=["memory", "sqlite"])
-def storage(request: pytest.FixtureRequest) -> MemoryStorage | SQLiteStorage:
-    """An empty store of each kind."""
+def embedded(request: pytest.FixtureRequest) -> MemoryStorage | SQLiteStorage:
+    """An empty store of each kind that needs no server."""
     chosen: MemoryStorage | SQLiteStorage = request.getfixturevalue(request.param)
+    return chosen
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def storage(request: pytest.FixtureRequest) -> MemoryStorage | PostgreSQLStorage | SQLiteStorage:
+    """An empty store of each kind."""
+    chosen: MemoryStorage | PostgreSQLStorage | SQLiteStorage = request.getfixturevalue(request.param)
     return chosen

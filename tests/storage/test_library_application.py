@@ -27,11 +27,13 @@ from typing_extensions import override
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.mapping import LedgerEvent, LedgerMapper, project_job
 from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.postgresql import PostgreSQLStorage
 from jobledger.adapters.storage.sqlite import SQLiteLedgerFactory, SQLiteStorage
 from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerRecorder, SQLiteLedgerTrackingRecorder
 from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 from jobledger.domain.events import EpochAdvanced
 from jobledger.domain.job import Job
+from tests.postgresql.stores import environment as postgresql_environment
 from tests.storage.given import advance_epoch, claim, created, loaded, progressed, written
 from tests.storage.test_preconditions import Store
 
@@ -51,6 +53,9 @@ def application(storage: Store) -> Application[str]:
     """The library's application over a store: by its path, or over the very recorder that holds the log in memory."""
     if isinstance(storage, SQLiteStorage):
         return Application[str](env=environment(storage))
+    if isinstance(storage, PostgreSQLStorage):
+        mapper = {"MAPPER_TOPIC": get_topic(LedgerMapper)}
+        return Application[str](env=postgresql_environment(storage.place.url) | mapper)
 
     class OverMemory(Application[str]):
         @override

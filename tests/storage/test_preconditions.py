@@ -12,6 +12,7 @@ from eventsourcing.persistence import StoredEvent
 
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.memory import MemoryStorage
+from jobledger.adapters.storage.postgresql import PostgreSQLStorage
 from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.domain.ports import (
     Append,
@@ -36,7 +37,7 @@ from tests.storage.given import (
     written,
 )
 
-Store = MemoryStorage | SQLiteStorage
+Store = MemoryStorage | PostgreSQLStorage | SQLiteStorage
 TICK = timedelta(microseconds=1)
 
 
@@ -62,7 +63,7 @@ def everything(storage: Storage, job_id: str = "j") -> dict[str, Any]:
             "snapshot": reader.snapshot(job_id, 100),
             "resource": reader.resource(NAMESPACE, "o", "resource"),
             "submitted": reader.submitted(NAMESPACE, "o", "s"),
-            "feed": reader.feed(NAMESPACE, after=0, limit=100, topics=[], owner=None),
+            "feed": reader.feed(NAMESPACE, after=0, limit=100, topics=[], owner=None)[0],
             "labelled": reader.jobs(JobFilter(namespace=NAMESPACE, label=("l", None)), before=None, limit=100),
         }
 

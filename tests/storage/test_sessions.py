@@ -106,8 +106,25 @@ def test_a_view_stays_as_it_was_whatever_is_written_meanwhile(storage: Store) ->
         assert reader.body("j", "d") is None
 
 
-def test_writers_take_turns(storage: Store) -> None:
-    """Of many threads that read and then write, none overwrites another."""
+def test_writers_of_one_job_take_turns(storage: Store) -> None:
+    """Of many threads that load it and then write, none overwrites another."""
+    written(storage, created())
+    claim(storage)
+
+    def work(number: int) -> list[str | None]:
+        with storage.writing(PATIENCE) as session:
+            return session.append([progressed(session.load(["j"])["j"], done=number)])
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(work, range(60)))
+
+    assert answers == [[None]] * 60
+    assert loaded(storage).job.sequence == 62
+
+
+def test_writers_take_turns(embedded: Store) -> None:
+    """Without a server there is one at a time: of many threads that read and then write, none meets another."""
+    storage = embedded
 
     def work(number: int) -> list[str | None]:
         with storage.writing(PATIENCE) as session:
@@ -122,19 +139,22 @@ def test_writers_take_turns(storage: Store) -> None:
 
 def test_a_writer_waits_no_longer_than_its_patience(storage: Store) -> None:
     """It is told that the store is unavailable; the other session goes on."""
+    written(storage, created())
+    claim(storage)
 
     def impatient() -> float:
         begun = time.monotonic()
-        with pytest.raises(StoreUnavailableError), storage.writing(MOMENT):
-            pass
+        with pytest.raises(StoreUnavailableError), storage.writing(MOMENT) as session:
+            session.load(["j"])
         return time.monotonic() - begun
 
     with storage.writing(PATIENCE) as session:
+        current = session.load(["j"])["j"]
         with ThreadPoolExecutor(1) as other:
             assert 0.02 <= other.submit(impatient).result(timeout=10) < 5
-        session.append([created()])
+        session.append([progressed(current)])
 
-    assert loaded(storage).job.id == "j"
+    assert loaded(storage).job.sequence == 3
 
 
 def test_a_session_inside_a_session_is_refused(storage: Store) -> None:
@@ -207,7 +227,9 @@ def test_what_was_appended_before_the_wait_is_not_slept_through(storage: Store) 
     assert wait(storage, timedelta(seconds=30)) < 10
 
 
-def test_a_session_that_was_undone_wakes_nobody(storage: Store) -> None:
+def test_a_session_that_was_undone_wakes_nobody(embedded: Store) -> None:
+    """With a server it may: the positions that it drew are passed over, which looks like news."""
+    storage = embedded
     wait(storage)
     with pytest.raises(BrokenError):
         break_off(storage, created())

@@ -44,7 +44,7 @@ END $$;
 
 -- The position up to which nothing further will appear. The sequence is read before the marks, and the rows have to be
 -- read by a later snapshot than both: whoever drew a lower position had published its mark before, and either still
--- shows it, or has committed or rolled back.
+-- shows it, or has committed or rolled back. A transaction sees its own rows, whatever its mark.
 CREATE FUNCTION jobledger.horizon() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     log_tag bigint := jobledger.mark(0) >> 48;
@@ -55,6 +55,7 @@ BEGIN
     SELECT min(((l.classid::bigint & 65535) << 32) | l.objid::bigint) INTO lowest
     FROM pg_locks AS l
     WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = log_tag
+        AND l.pid <> pg_backend_pid()
         AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
     RETURN least(last, lowest);
 END $$;
