@@ -14,7 +14,7 @@ from jobledger.adapters.storage.clocks import SystemClock
 from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.postgresql import PostgreSQLStorage
-from jobledger.adapters.storage.postgresql_connecting import SCHEMES
+from jobledger.adapters.storage.postgresql_connecting import SCHEMES, place_of
 from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.domain.bounds import require_span
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
@@ -133,7 +133,7 @@ def open_storage(url: str, *, clock: Clock | None = None, migrate: bool | None =
     if url == "memory:":
         return MemoryStorage(clock=clock or SystemClock())
     storage: PostgreSQLStorage | SQLiteStorage
-    if isinstance(url, str) and url.startswith(SCHEMES):
+    if is_served(url):
         if clock is not None:
             raise InvalidRequestError(
                 "clock", "a PostgreSQL store keeps the time of its server; leave the argument out"
@@ -150,6 +150,16 @@ def open_storage(url: str, *, clock: Clock | None = None, migrate: bool | None =
         storage.close()
         raise
     return storage
+
+
+def is_served(url: object) -> bool:
+    """Whether a URL names a store on a server."""
+    return isinstance(url, str) and url.startswith(SCHEMES)
+
+
+def shown_url(url: str) -> str:
+    """A URL as it may be shown and repeated: without a password."""
+    return place_of(url).shown_url if is_served(url) else url
 
 
 def sqlite_path(url: str) -> Path:

@@ -49,7 +49,7 @@ def root(
             "--store",
             metavar="URL",
             envvar="JOBLEDGER_STORE",
-            help="The store: sqlite:///relative.db, sqlite:////absolute.db.",
+            help="The store: sqlite:///relative.db, sqlite:////absolute.db, postgresql://…",
         ),
     ] = DEFAULT_URL,
     namespace: Annotated[

@@ -10,15 +10,16 @@ import platform
 import shutil
 import sqlite3
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from jobledger.adapters.bootstrap import JobStore, sqlite_path
+from jobledger.adapters.bootstrap import JobStore, is_served, sqlite_path
+from jobledger.adapters.cli.diagnosing_server import schema, server
+from jobledger.adapters.cli.findings import Finding, Mark
 from jobledger.adapters.storage.sqlite_connecting import connect
 from jobledger.adapters.terminal.failing import CORRUPT, DONE, UNAVAILABLE
 from jobledger.adapters.terminal.showing import table
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.table import Table
-
-Mark = Literal["ok", "warn", "fail"]
 
 PYTHON_MIN: Final = (3, 11)
 SQLITE_MIN: Final = (3, 35)
@@ -66,17 +65,7 @@ SHARED: Final = frozenset(
 )
 """File systems that several machines share: write-ahead logs are not safe on them."""
 
-PACKAGES: Final = ("jobledger", "eventsourcing", "pydantic", "typer", "rich")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found; ``is_corrupt``: what is stored cannot be trusted or read."""
-
-    check: str
-    mark: Mark
-    found: str
-    is_corrupt: bool = False
+PACKAGES: Final = ("jobledger", "eventsourcing", "psycopg", "pydantic", "typer", "rich")
 
 
 def diagnose(url: str, namespace: str) -> list[Finding]:
@@ -85,6 +74,11 @@ def diagnose(url: str, namespace: str) -> list[Finding]:
     Raises:
         InvalidRequestError: the URL names no store.
     """
+    if is_served(url):
+        findings = [_python(), _packages(), *_safely("server", lambda: server(url))]
+        if all(finding.mark != "fail" for finding in findings if finding.check == "server"):
+            findings += _safely("store", lambda: _served(url, namespace))
+        return findings
     path = sqlite_path(url)
     findings = [_python(), sqlite_release(sqlite3.sqlite_version_info), _packages(), _file_system(path), _disk(path)]
     findings += _safely("store", lambda: _store(url, namespace, path))
@@ -209,6 +203,14 @@ def _store(url: str, namespace: str, path: Path) -> Iterator[Finding]:
         yield _durability(path)
         yield _writable(path)
         yield _clock(store)
+        yield _leases(store)
+
+
+def _served(url: str, namespace: str) -> Iterator[Finding]:
+    with JobStore.open(url, namespace=namespace, migrate=False) as store:
+        counts = store.counts()
+        yield Finding("store", "ok", f"schema current, {many(sum(counts.values()), 'job')}")
+        yield from schema(url, store)
         yield _leases(store)
 
 

@@ -216,13 +216,17 @@ def demo(
     keep: Annotated[  # noqa: FBT002  # a flag is typed by its name
         bool, typer.Option("--keep", metavar="", help="Leave the temporary folder, and say how to look at the store.")
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option("--store", metavar="URL", help="Keep the jobs in a schema of this PostgreSQL database instead."),
+    ] = None,
     megabytes: Annotated[
         int, typer.Option("--megabytes", metavar="N", help="How much source text is indexed at most.")
     ] = MEGABYTES,
 ) -> None:
     """See it all on real work: an index is built, its worker is killed in the middle, another one goes on."""
     try:
-        facts = play(desk, query=query, folder=folder, is_kept=keep, megabytes=megabytes)
+        facts = play(desk, query=query, folder=folder, is_kept=keep, megabytes=megabytes, server=server)
     except MissedError as missed:
         explain_miss(str(missed), as_json=desk.as_json)
         raise typer.Exit(REFUSED) from None

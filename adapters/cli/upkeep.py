@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jobledger.adapters.bootstrap import open_storage, sqlite_path
+from jobledger.adapters.bootstrap import is_served, open_storage, shown_url, sqlite_path
 from jobledger.adapters.cli.commands import KEEP, command, epilog
 from jobledger.adapters.cli.controlling import By, Reason, operator
 from jobledger.adapters.cli.diagnosing import diagnose, diagnosis_table, exit_code_of
@@ -66,10 +66,11 @@ def migrate(desk: Desk) -> None:
     """Make the store, or bring its schema up to date; safe to repeat, and for any number of processes at once."""
     with desk.migrated():
         pass
-    path = sqlite_path(desk.url)
+    url = shown_url(desk.url)
+    named = url if is_served(desk.url) else str(sqlite_path(desk.url))
     version = schema_version(desk)
-    answer = {"store": desk.url, "schema": version}
-    desk.answer(answer, Text(f"the store {visible(str(path))} has schema version {version}, which is current"))
+    answer = {"store": url, "schema": version}
+    desk.answer(answer, Text(f"the store {visible(named)} has schema version {version}, which is current"))
 
 
 def schema_version(desk: Desk) -> int:

@@ -17,6 +17,7 @@ from jobledger.adapters.demo import showing
 from jobledger.adapters.demo.index import Index, has_full_text_search
 from jobledger.adapters.demo.jobs import POLICIES
 from jobledger.adapters.demo.processes import worker
+from jobledger.adapters.demo.schemas import schema_of_its_own
 from jobledger.adapters.demo.story import MissedError, Story
 from jobledger.adapters.demo.telling import Teller
 from jobledger.domain.errors import InvalidRequestError
@@ -32,7 +33,9 @@ MEGABYTES: Final = 64
 MEGABYTES_MAX: Final = 256
 
 
-def play(desk: Desk, *, query: str, folder: Path | None, is_kept: bool, megabytes: int) -> dict[str, Any]:
+def play(
+    desk: Desk, *, query: str, folder: Path | None, is_kept: bool, megabytes: int, server: str | None = None
+) -> dict[str, Any]:
     """Play it, and answer the facts that were seen.
 
     Args:
@@ -41,6 +44,7 @@ def play(desk: Desk, *, query: str, folder: Path | None, is_kept: bool, megabyte
         folder: where the store and the index are made, and kept; ``None``: a temporary folder.
         is_kept: leave the temporary folder, and say how to look at the store.
         megabytes: how much source text is indexed at most.
+        server: the URL of a PostgreSQL database, in which a schema is made for the jobs; ``None``: a file.
 
     Raises:
         MissedError: something that was promised was not to be seen.
@@ -55,8 +59,12 @@ def play(desk: Desk, *, query: str, folder: Path | None, is_kept: bool, megabyte
     with ExitStack() as stack:
         stack.enter_context(_ended_like_by_ctrl_c())
         place = _place(stack, folder, is_kept=is_kept)
-        url = f"sqlite:///{place / 'jobledger.db'}"
-        store = stack.enter_context(JobStore.open(url, policies=POLICIES))
+        url = (
+            f"sqlite:///{place / 'jobledger.db'}"
+            if server is None
+            else schema_of_its_own(stack, server, is_kept=is_kept)
+        )
+        store = stack.enter_context(JobStore.open(url, policies=POLICIES, migrate=True))
         story = Story(store, url, Index(place / "index.db"), place / "index.db", Teller(desk))
         _tell(story, query, megabytes * 10**6)
         seconds = time.monotonic() - started

@@ -7,7 +7,7 @@ import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, LiteralString
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -58,11 +58,8 @@ class Place:
     @property
     def shown_url(self) -> str:
         """The URL, without a password, as a command may repeat it."""
-        parts = urlsplit(self.url)
-        if parts.password is None:
-            return self.url
-        user, _, rest = parts.netloc.rpartition("@")
-        return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{rest}"))
+        base, mark, query = self.url.partition("?")
+        return re.sub(r"^(\w+://[^:/@]*):[^@]*@", r"\1@", base) + mark + re.sub(r"(^|&)password=[^&]*", "", query)
 
     def statement(self, text: LiteralString) -> bytes:
         """A statement of ours for this schema."""
@@ -87,23 +84,20 @@ def place_of(url: str) -> Place:
     """
     if "\0" in url:
         raise InvalidRequestError("url", "it contains a NUL character")
+    base, _, query = url.partition("?")
     try:
-        parts = urlsplit(url)
-        given = parse_qsl(parts.query, keep_blank_values=True)
+        password = urlsplit(base).password
+        given = parse_qsl(query, keep_blank_values=True)
     except ValueError:
         raise InvalidRequestError("url", "it cannot be read as a URL") from None
     ours = {name: value for name, value in given if name in ("schema", "connections_max")}
     theirs = urlencode([each for each in given if each[0] not in ours], quote_via=quote)
-    conninfo = urlunsplit(parts._replace(query=theirs))
-    if parts.netloc == "" and conninfo.startswith(f"{parts.scheme}:/") and "://" not in conninfo:
-        conninfo = conninfo.replace(":/", ":///", 1)
+    conninfo = f"{base}?{theirs}" if theirs else base
     try:
         conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
         problem = str(error).strip().replace(url, "the URL")
-        raise InvalidRequestError(
-            "url", f"libpq cannot read it: {_without_password(problem, parts.password)}"
-        ) from None
+        raise InvalidRequestError("url", f"libpq cannot read it: {_without_password(problem, password)}") from None
     schema = ours.get("schema", SCHEMA)
     if re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema) is None or schema.startswith("pg_"):
         raise InvalidRequestError("url", f"schema={schema!r}: small letters, digits and _ are needed, at most 63")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore, sqlite_path
+from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore, is_served, sqlite_path
 from jobledger.adapters.terminal.documents import document
 from jobledger.adapters.terminal.failing import FolderMissingError, OtherDatabaseError, StoreMissingError
 from jobledger.domain.errors import InvalidRequestError
@@ -65,6 +65,8 @@ class Desk:
             InvalidRequestError: the URL names no store, or one that lives in one process only.
         """
         self._require_lasting()
+        if is_served(self.url):
+            return JobStore.open(self.url, namespace=self.namespace, policies=policies, migrate=False)
         path = sqlite_path(self.url)
         if not path.is_file():
             raise StoreMissingError(os.fspath(path))
@@ -75,6 +77,8 @@ class Desk:
     def make(self, *, policies: Mapping[str, Policy] | None = None) -> JobStore:
         """Open a store, made where there is none; one that exists is opened as it is, as ``open`` does.
 
+        A store on a server is made by ``jobledger migrate`` alone, which needs other rights.
+
         Raises:
             FolderMissingError: the folder that it would stand in does not exist.
             OtherDatabaseError: the file is a database of something else.
@@ -82,6 +86,8 @@ class Desk:
             InvalidRequestError: the URL names no store, or one that lives in one process only.
         """
         self._require_lasting()
+        if is_served(self.url):
+            return self.open(policies=policies)
         return self.migrated(policies=policies) if is_blank(sqlite_path(self.url)) else self.open(policies=policies)
 
     def migrated(self, *, policies: Mapping[str, Policy] | None = None) -> JobStore:
@@ -93,8 +99,7 @@ class Desk:
             InvalidRequestError: the URL names no store, or one that lives in one process only.
         """
         self._require_lasting()
-        path = sqlite_path(self.url)
-        if not path.parent.is_dir():
+        if not is_served(self.url) and not (path := sqlite_path(self.url)).parent.is_dir():
             raise FolderMissingError(os.fspath(path.parent))
         return JobStore.open(self.url, namespace=self.namespace, policies=policies, migrate=True)
 
@@ -145,7 +150,7 @@ class Desk:
         if self.url == "memory:":
             raise InvalidRequestError(
                 "store",
-                "memory: lives and ends with one process; the command line needs a file, as in sqlite:///jobs.db",
+                "memory: lives and ends with one process; the command line needs a store that lasts, as in sqlite:///jobs.db",
             )
 
 

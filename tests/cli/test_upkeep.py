@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jobledger.adapters.cli.diagnosing import Finding, exit_code_of, sqlite_release
+from jobledger.adapters.cli.diagnosing import exit_code_of, sqlite_release
+from jobledger.adapters.cli.findings import Finding
 from tests.cli.given import Desk, tamper
 
 
