@@ -18,6 +18,7 @@ from jobledger.domain.bounds import require_span
 from jobledger.domain.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from jobledger.domain.answers import JobStatus
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jobledger.domain.policies import Policy
     from jobledger.domain.ports import Clock
     from jobledger.projections.audit import Verification
+    from jobledger.projections.checking import Replay
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -147,6 +149,10 @@ class AsyncJobStore:
     controls = _awaitable(JobStore.controls)
     resource = _awaitable(JobStore.resource)
     verify = _awaitable(JobStore.verify)
+    export = _awaitable(JobStore.export)
+    export_job = _awaitable(JobStore.export_job)
+    import_bundle = _awaitable(JobStore.import_bundle)
+    replay = _awaitable(JobStore.replay)
     rebuild = _awaitable(JobStore.rebuild)
 
     async def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:  # noqa: ASYNC109  # the store's own name
@@ -173,6 +179,19 @@ class AsyncJobStore:
     async def verify_all(self) -> AsyncIterator[Verification]:
         """Verify every job of the namespace, in the order of their ids, as far as it is read on."""
         async for verification in self._streamed(self.store.verify_all, 1):
+            yield verification
+
+    async def replay_export(self, file: Path | str) -> Replay:
+        """Fold a bundle's events with this release's code; raises what ``JobStore.replay_export`` raises."""
+        return await self.in_thread(partial(self.store.replay_export, file))
+
+    async def namespace_of_export(self, file: Path | str) -> str:
+        """The namespace that a bundle is of; raises what ``JobStore.namespace_of_export`` raises."""
+        return await self.in_thread(partial(self.store.namespace_of_export, file))
+
+    async def verify_export(self, file: Path | str) -> AsyncIterator[Verification]:
+        """Verify a bundle without a store; raises what ``JobStore.verify_export`` raises, at the first step."""
+        async for verification in self._streamed(partial(self.store.verify_export, file), 1):
             yield verification
 
     async def in_thread(self, call: Callable[[], Answer]) -> Answer:

@@ -7,29 +7,37 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from jobledger.adapters.bundles.files import lines_in, written
+from jobledger.adapters.bundles.importing import ImportReport, import_bundle
 from jobledger.adapters.storage.clocks import SystemClock
 from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.postgresql import PostgreSQLStorage
 from jobledger.adapters.storage.postgresql_connecting import SCHEMES, place_of
 from jobledger.adapters.storage.sqlite import SQLiteStorage
-from jobledger.domain.bounds import require_span
+from jobledger.domain.bounds import require_span, require_text
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
+from jobledger.domain.ports import JobFilter
 from jobledger.domain.store import JobCommands, Setting
+from jobledger.projections.bundles import ExportReport, Scope, export, lines_of
+from jobledger.projections.checking import Replay, replay_bundle, verify_bundle
 from jobledger.projections.reads import JobReads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from jobledger.domain.answers import JobStatus
     from jobledger.domain.decisions.creating import JobRequest
+    from jobledger.domain.job import State
     from jobledger.domain.policies import Policy
     from jobledger.domain.ports import Clock, Storage
     from jobledger.domain.store.executing import Runner
+    from jobledger.projections.audit import Verification
 
 DEFAULT_URL: Final = "sqlite:///jobledger.db"
 LOOK_EVERY: Final = timedelta(seconds=1)
@@ -110,6 +118,84 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
     def wait_for_change(self, timeout: timedelta | float) -> None:
         """Return when something may have been appended, at the latest after ``timeout``; a hint, never a promise."""
         self._setting.storage.wait(require_span("timeout", timeout))
+
+    def export_job(self, job_id: str, file: Path | str) -> ExportReport:
+        """Write one job, with the groups that it was claimed under, as a bundle that proves itself.
+
+        ``file`` is packed by the end of its name (``.zst``, ``.gz``, else not); ``-`` is the standard output.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            InvalidRequestError: the packing is not installed.
+        """
+        with self._setting.storage.reading() as reader:
+            self._loaded(reader, job_id)
+        return self._export(Scope(self.namespace, job_id=job_id), file)
+
+    def export(
+        self,
+        file: Path | str,
+        *,
+        owner: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        state: State | str | None = None,
+        label: str | tuple[str, str] | None = None,
+        key_prefix: str | None = None,
+    ) -> ExportReport:
+        """Write all jobs that match every given filter (without one: everything of the namespace) as a bundle.
+
+        Raises:
+            InvalidRequestError: an unknown state, or the packing is not installed.
+        """
+        wanted = self._filter(owner=owner, kind=kind, queue=queue, state=state, label=label, key_prefix=key_prefix)
+        is_all = wanted == JobFilter(namespace=self.namespace)
+        return self._export(Scope(self.namespace, wanted=None if is_all else wanted), file)
+
+    def _export(self, scope: Scope, file: Path | str) -> ExportReport:
+        made_by = f"jobledger {version('jobledger')}"
+        with written(file) as write, self._setting.storage.reading() as reader:
+            return export(reader, scope, write, made_by=made_by, made_at=reader.now())
+
+    def import_bundle(self, file: Path | str) -> ImportReport:
+        """Append every event of a bundle again, byte for byte; the store must be empty.
+
+        Raises:
+            InvalidRequestError: the store is not empty, or the file is no bundle.
+            HistoryCorruptError: an event cannot follow the ones before it; what came before it stands.
+        """
+        with lines_in(file) as lines:
+            return import_bundle(self._setting.storage, lines, patience=self._setting.patience)
+
+    @staticmethod
+    def verify_export(file: Path | str) -> Iterator[Verification]:
+        """Verify a bundle without a store: stream by stream, and last what is wrong with the bundle itself.
+
+        Raises:
+            InvalidRequestError: it is no bundle, or its packing is not installed.
+        """
+        with lines_in(file) as lines:
+            yield from verify_bundle(lines)
+
+    @staticmethod
+    def replay_export(file: Path | str) -> Replay:
+        """Fold a bundle's events with this release's code, and compare each state with the one that the bundle tells.
+
+        Raises:
+            InvalidRequestError: it is no bundle, or its packing is not installed.
+        """
+        with lines_in(file) as lines:
+            return replay_bundle(lines)
+
+    @staticmethod
+    def namespace_of_export(file: Path | str) -> str:
+        """The namespace that a bundle is of.
+
+        Raises:
+            InvalidRequestError: it is no bundle, or its packing is not installed.
+        """
+        with lines_in(file) as lines:
+            return require_text("namespace", next(lines_of(lines)).fields.get("namespace"))
 
     def close(self) -> None:
         """Give back connections and files."""

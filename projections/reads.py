@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic_core import from_json
 
@@ -20,50 +18,29 @@ from jobledger.domain.answers import (
     status_of,
 )
 from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_instant, require_integer, require_text
-from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.decisions.creating import job_id_of, require_sequence, require_terminal
 from jobledger.domain.errors import (
-    HistoryCorruptError,
     InvalidRequestError,
     JobledgerError,
-    UnknownJobError,
     UnknownSequenceError,
 )
 from jobledger.domain.history import TOPICS, RecordedEvent, read
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import Standing
 from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
-from jobledger.domain.replaying import PAGE, advance, recorded, sequence_at, state_at, value_of
+from jobledger.domain.replaying import PAGE, recorded, sequence_at, state_at, value_of
 from jobledger.domain.store.executing import stand
-from jobledger.projections import audit
-from jobledger.projections.audit import Verification
+from jobledger.projections.auditing import AuditReads
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
 from jobledger.projections.timeline import Timeline, timeline
 from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_of, floor_of, position_of
-
-if TYPE_CHECKING:
-    from jobledger.domain.store import Setting
 
 ANYBODY: Final = ""
 """An operator whom nobody can be: what is told is told to whoever asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildReport:
-    """What a rebuild did: how many jobs it walked, and those whose rows differed from their events."""
-
-    projection: str
-    jobs: int
-    events: int
-    mended: tuple[str, ...]
-
-
-class JobReads:
+class JobReads(AuditReads):
     """Questions; none of them changes anything, but for ``rebuild``."""
-
-    def __init__(self, setting: Setting) -> None:
-        """Read in this setting's namespace."""
-        self._setting = setting
 
     # One job ----------------------------------------------------------------------------------------------------------
 
@@ -214,15 +191,8 @@ class JobReads:
         Raises:
             InvalidRequestError: an unknown state, or a cursor that no page gave.
         """
-        wanted = JobFilter(
-            namespace=self._setting.namespace,
-            owner=_text("owner", owner),
-            kind=_text("kind", kind),
-            queue=_text("queue", queue),
-            state=_state(state),
-            label=_label(label),
-            key_prefix=_text("key_prefix", key_prefix),
-            is_held=held,
+        wanted = self._filter(
+            owner=owner, kind=kind, queue=queue, state=state, label=label, key_prefix=key_prefix, held=held
         )
         size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
         before = None if cursor is None else position_of(cursor)
@@ -232,6 +202,28 @@ class JobReads:
             page = tuple(shown(reader, loaded) for loaded in found[:size])
         following = cursor_of(found[size - 1].position) if len(found) > size else None
         return JobPage(page, following, counted if counted <= COUNT_MAX else None, min(counted, COUNT_MAX))
+
+    def _filter(
+        self,
+        *,
+        owner: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        state: State | str | None = None,
+        label: str | tuple[str, str] | None = None,
+        key_prefix: str | None = None,
+        held: bool | None = None,
+    ) -> JobFilter:
+        return JobFilter(
+            namespace=self._setting.namespace,
+            owner=_text("owner", owner),
+            kind=_text("kind", kind),
+            queue=_text("queue", queue),
+            state=_state(state),
+            label=_label(label),
+            key_prefix=_text("key_prefix", key_prefix),
+            is_held=held,
+        )
 
     def counts(self, *, owner: str | None = None, queue: str | None = None) -> Mapping[State, int]:
         """How many jobs stand in each state (every state is there, also with 0)."""
@@ -267,78 +259,6 @@ class JobReads:
         if row is None:
             return None
         return Resource(row.name, from_json(row.value), row.version, row.job_id, row.generation)
-
-    # Audit ------------------------------------------------------------------------------------------------------------
-
-    def verify(self, job_id: str) -> Verification:
-        """Check a job's whole history and the rows beside it; answers, and raises only if the store cannot be read.
-
-        Raises:
-            UnknownJobError: there is no such job in this namespace.
-        """
-        with self._setting.storage.reading() as reader:
-            self._require_known(reader, require_text("job_id", job_id))
-            return audit.verify(reader, job_id)
-
-    def verify_all(self) -> Iterator[Verification]:
-        """Verify every stream that is stored for this namespace, in the order of their names, then the rows beside.
-
-        Jobs go by their ids, groups by the names of their streams; rows that hang on no stream come last, if there are
-        any, under an empty name. What says of no namespace is everybody's.
-        """
-        storage, namespace = self._setting.storage, self._setting.namespace
-        for stream in audit.streams(storage, namespace):
-            yield audit.verify_stream(storage, stream)
-        beside = audit.verify_beside(storage, namespace)
-        if not beside.ok:
-            yield beside
-
-    def rebuild(self, projection: str) -> RebuildReport:
-        """Rebuild a projection from the events; ``status`` refolds every status row and mends those that differ.
-
-        Raises:
-            InvalidRequestError: there is no such projection.
-            HistoryCorruptError: a history cannot be folded; verify it.
-        """
-        if projection != "status":
-            raise InvalidRequestError("projection", f"there is no projection {projection!r}; known ones: status")
-        walked = events = 0
-        mended: list[str] = []
-        for job_id in self._all_ids():
-            with self._setting.storage.writing(self._setting.patience) as session:
-                with suppress(HistoryCorruptError):
-                    session.load([job_id])  # locks it, so that nothing is appended to what is being folded
-                job, head, snapshots = _refolded(session, job_id)
-                walked, events = walked + 1, events + job.sequence
-                if not _is_rebuilt(session, job, head):
-                    mended.append(job_id)
-                    session.rewrite(job, claimable(job), head, snapshots)
-        return RebuildReport(projection, walked, events, tuple(mended))
-
-    def _all_ids(self) -> Iterator[str]:
-        after = ""
-        while True:
-            with self._setting.storage.reading() as reader:
-                page = reader.job_ids(self._setting.namespace, after=after, limit=PAGE)
-            if not page:
-                return
-            yield from page
-            after = page[-1]
-
-    def _require_known(self, reader: Reader, job_id: str) -> None:
-        """Require a job of this namespace; one whose rows cannot be read counts, its history says whose it is.
-
-        Raises:
-            UnknownJobError: neither a row nor an event of it is in this namespace.
-        """
-        if audit.namespace_of(reader, job_id, default="") not in (None, self._setting.namespace):
-            raise UnknownJobError(job_id)
-
-    def _loaded(self, reader: Reader, job_id: str) -> Loaded:
-        loaded = reader.load([require_text("job_id", job_id)]).get(job_id)
-        if loaded is None or loaded.job.namespace != self._setting.namespace:
-            raise UnknownJobError(job_id)
-        return loaded
 
 
 def shown(reader: Reader, loaded: Loaded) -> JobStatus:
@@ -387,28 +307,6 @@ def _entry(found: Positioned) -> FeedEntry:
     return FeedEntry(
         cursor_of(found.position), event.stream, event.sequence, event.topic, event.name, event.at, event.data
     )
-
-
-def _is_rebuilt(reader: Reader, job: Job, head: str) -> bool:
-    """Whether the rows say what the events fold to."""
-    try:
-        loaded = reader.load([job.id]).get(job.id)
-    except HistoryCorruptError:
-        return False
-    is_folded = loaded is not None and (loaded.job, loaded.head) == (job, head)
-    return is_folded and reader.is_found_by(job, claimable(job), head)
-
-
-def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
-    job, head = None, ""
-    snapshots: list[Job] = []
-    for event in recorded(reader, job_id):
-        job, head = advance(job, event), event.digest
-        if job.sequence % job.policy.window_step == 0:
-            snapshots.append(job)
-    if job is None:
-        raise UnknownJobError(job_id)
-    return job, head, snapshots
 
 
 # What an operator may try, by name: each raises the refusal that the command itself would raise ----------------------

@@ -32,7 +32,7 @@ BODIES: Final[Mapping[type[events.Event], tuple[str, ...]]] = {
     events.Cancelled: ("boundary",),
     events.Completed: ("result",),
 }
-"""The fields of events whose bytes may be kept aside; those of effects stand in the resource instead."""
+"""The fields of events whose bytes may be kept aside, beside the values of effects."""
 
 DROPPABLE: Final = frozenset({"state", "checkpoint"})
 """Bodies that are not kept for ever."""
@@ -84,6 +84,8 @@ def _see_command(walk: Walk, recorded: RecordedEvent) -> None:
 
 def _see_job(walk: Walk, recorded: RecordedEvent, body_of: BodyOf) -> None:
     event, before = recorded.event, walk.job
+    if before is None and not isinstance(event, events.Created):
+        walk.report(recorded.sequence, "created", "a job is created once, by its first event")
     after = advance(before, recorded)
     leading = walk.leading if recorded.cause is not None and walk.leading is not None else None
     is_same_command = leading is not None and leading.cause == recorded.cause
@@ -119,6 +121,10 @@ def bodies_of(event: events.Event) -> Iterator[tuple[str, Body]]:
         body = getattr(event, name)
         if body is not None and body.digest:
             yield name, body
+    if isinstance(event, events.Checkpointed | events.Completed):
+        for effect in event.effects:
+            if effect.value.digest:
+                yield "effect", effect.value
 
 
 def _check_body(walk: Walk, sequence: int, name: str, body: Body, body_of: BodyOf) -> None:

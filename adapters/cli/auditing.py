@@ -1,18 +1,22 @@
-"""The commands of auditors: verify."""
+"""The commands of auditors: verify, export, import, replay."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from jobledger.adapters.auditing.verifying import verify_everything
+from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.cli.commands import KEEP, command
+from jobledger.adapters.cli.parsing import label_filter
 from jobledger.adapters.terminal.desk import Desk
+from jobledger.adapters.terminal.documents import plain
 from jobledger.adapters.terminal.failing import CORRUPT
-from jobledger.adapters.terminal.showing import problems_table, verification_text
-from jobledger.adapters.terminal.texts import many
+from jobledger.adapters.terminal.showing import problems_table, table, verification_text
+from jobledger.adapters.terminal.texts import compact, many, visible
 from jobledger.domain.errors import InvalidRequestError
 from jobledger.projections.audit import is_job
 
@@ -24,18 +28,26 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Give these commands to an app."""
-    command(app, KEEP, "verify ID", "verify --all --json")(verify)
+    command(app, KEEP, "verify ID", "verify --all --json", "verify --export jobs.jsonl.zst")(verify)
+    command(app, KEEP, "export ID --to job.jsonl", "export --owner team-a --to team-a.jsonl.zst")(export)
+    command(app, KEEP, "import jobs.jsonl.zst --store sqlite:///post-mortem.db", name="import")(import_)
+    command(app, KEEP, "replay", "replay jobs.jsonl.zst")(replay)
 
 
 def verify(
     desk: Desk,
     job_id: Annotated[str | None, typer.Argument(metavar="ID", help="The job's id.")] = None,
     all_: Annotated[bool, typer.Option("--all", metavar="", help="Every job of the namespace.")] = False,  # noqa: FBT002  # a flag
+    bundle: Annotated[
+        str | None, typer.Option("--export", metavar="FILE", help="A bundle that `export` wrote; no store is needed.")
+    ] = None,
 ) -> None:
     """Check a job's whole history: every digest, every fence, every rule; exit code 4 if anything is wrong."""
-    if (job_id is None) is not all_:
-        raise InvalidRequestError("ID", "give one job's id, or --all for every job of the namespace")
-    if job_id is None:
+    if (job_id is not None) + all_ + (bundle is not None) != 1:
+        raise InvalidRequestError("ID", "give one job's id, --all for every job of the namespace, or --export FILE")
+    if bundle is not None:
+        is_ok = _verify_all(desk, JobStore.verify_export(bundle))
+    elif job_id is None:
         with desk.open() as store:
             total = sum(store.counts().values())
         is_ok = _verify_all(desk, desk.counted(verify_everything(desk.url, desk.namespace), "verifying", total))
@@ -45,6 +57,77 @@ def verify(
         desk.answer(_verdict([found], found.events, 1), *_verdict_lines(found))
         is_ok = found.ok
     if not is_ok:
+        raise typer.Exit(CORRUPT)
+
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The bundle (- is the standard input).")]
+Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")]
+
+
+def export(
+    desk: Desk,
+    to: Annotated[
+        str, typer.Option("--to", metavar="FILE", help="Where to: …jsonl, …jsonl.gz or …jsonl.zst (- is the output).")
+    ],
+    job_id: Annotated[str | None, typer.Argument(metavar="ID", help="One job; else all that match.")] = None,
+    owner: Owner = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only in this queue.")] = None,
+    state: Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only in this state.")] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="NAME[=VALUE]", help="Only with this label.")] = None,
+    key_prefix: Annotated[
+        str | None, typer.Option("--key-prefix", metavar="TEXT", help="Only with keys that begin so.")
+    ] = None,
+) -> None:
+    """Write histories as a bundle that proves itself: everything of the namespace, what matches, or one job."""
+    with desk.open() as store:
+        if job_id is not None:
+            report = store.export_job(job_id, to)
+        else:
+            report = store.export(
+                to,
+                owner=owner,
+                kind=kind,
+                queue=queue,
+                state=state,
+                label=label_filter(label),
+                key_prefix=key_prefix,
+            )
+    if to == "-":
+        return  # the output is the bundle
+    counted = f"{many(report.jobs, 'job')}, {many(report.events, 'event')}"
+    desk.answer(report, Text(f"exported {counted} to {visible(to)}"), Text(f"sha256 {report.sha256}", style="dim"))
+
+
+def import_(desk: Desk, file: File) -> None:
+    """Bring a bundle into a new store of its own, to look at what happened elsewhere."""
+    namespace = JobStore.namespace_of_export(file)
+    with replace(desk, namespace=namespace).migrated() as store:
+        report = store.import_bundle(file)
+    counted = f"{many(report.jobs, 'job')}, {many(report.events, 'event')}"
+    desk.answer(report, Text(f"imported {counted} into the namespace {visible(report.namespace)}"))
+
+
+def replay(
+    desk: Desk,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help="A bundle; else the store.")] = None,
+) -> None:
+    """Fold every history with this release's code, and show each state that comes out otherwise; exit code 4 then."""
+    if file is not None:
+        found = JobStore.replay_export(file)
+    else:
+        with desk.open() as store:
+            found = store.replay()
+    lines: list[Any] = []
+    if found.differences:
+        built = table("job", "field", "was", "is now", whole=("job", "field"))
+        for each in found.differences:
+            built.add_row(Text(visible(each.job_id)), each.field, Text(compact(each.told)), Text(compact(each.folded)))
+        lines.append(built)
+    verdict = "as told" if found.ok else f"{many(len(found.differences), 'field')} NOT as told"
+    lines.append(Text(f"replay: {verdict} ({many(found.jobs, 'job')}, {many(found.events, 'event')})"))
+    desk.answer(plain(found) | {"ok": found.ok}, *lines)
+    if not found.ok:
         raise typer.Exit(CORRUPT)
 
 

@@ -54,8 +54,10 @@ if TYPE_CHECKING:
     from jobledger.domain.policies import Backoff, Policy
     from jobledger.domain.store import KEEP, Completion
     from jobledger.projections.audit import Verification
+    from jobledger.projections.auditing import RebuildReport
+    from jobledger.projections.bundles import ExportReport
+    from jobledger.projections.checking import Replay
     from jobledger.projections.pages import JobPage, UnitPage
-    from jobledger.projections.reads import RebuildReport
     from jobledger.projections.rules import Problem
     from jobledger.projections.timeline import Timeline
     from jobledger.projections.windows import EventWindow, Feed, FeedEntry
@@ -111,8 +113,10 @@ _HOMES = {
     "jobledger.domain.policies": ("Backoff", "Policy"),
     "jobledger.domain.store": ("KEEP", "Completion"),
     "jobledger.projections.audit": ("Verification",),
+    "jobledger.projections.auditing": ("RebuildReport",),
+    "jobledger.projections.bundles": ("ExportReport",),
+    "jobledger.projections.checking": ("Replay",),
     "jobledger.projections.pages": ("JobPage", "UnitPage"),
-    "jobledger.projections.reads": ("RebuildReport",),
     "jobledger.projections.rules": ("Problem",),
     "jobledger.projections.timeline": ("Timeline",),
     "jobledger.projections.windows": ("EventWindow", "Feed", "FeedEntry"),
@@ -135,6 +139,7 @@ __all__ = [
     "Effect",
     "EventWindow",
     "ExecutionResult",
+    "ExportReport",
     "Feed",
     "FeedEntry",
     "Fence",
@@ -161,6 +166,7 @@ __all__ = [
     "RecordedEvent",
     "Refusal",
     "Renewal",
+    "Replay",
     "Resource",
     "Retry",
     "State",

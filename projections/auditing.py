@@ -1,0 +1,149 @@
+"""The questions of auditors to a store: verify, replay, rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobledger.domain.bounds import require_text
+from jobledger.domain.decisions.claiming import claimable
+from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError, UnknownJobError
+from jobledger.domain.job import Job
+from jobledger.domain.ports import Loaded, Reader
+from jobledger.domain.replaying import PAGE, advance, recorded
+from jobledger.projections import audit
+from jobledger.projections.audit import Verification
+from jobledger.projections.bundles import stated
+from jobledger.projections.checking import Difference, Replay, differences
+
+if TYPE_CHECKING:
+    from jobledger.domain.store import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild did: how many jobs it walked, and those whose rows differed from their events."""
+
+    projection: str
+    jobs: int
+    events: int
+    mended: tuple[str, ...]
+
+
+class AuditReads:
+    """Questions about the histories themselves; all stand on one setting."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Read in this setting's namespace."""
+        self._setting = setting
+
+    def verify(self, job_id: str) -> Verification:
+        """Check a job's whole history and the rows beside it; answers, and raises only if the store cannot be read.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+        """
+        with self._setting.storage.reading() as reader:
+            self._require_known(reader, require_text("job_id", job_id))
+            return audit.verify(reader, job_id)
+
+    def verify_all(self) -> Iterator[Verification]:
+        """Verify every stream that is stored for this namespace, in the order of their names, then the rows beside.
+
+        Jobs go by their ids, groups by the names of their streams; rows that hang on no stream come last, if there are
+        any, under an empty name. What says of no namespace is everybody's.
+        """
+        storage, namespace = self._setting.storage, self._setting.namespace
+        for stream in audit.streams(storage, namespace):
+            yield audit.verify_stream(storage, stream)
+        beside = audit.verify_beside(storage, namespace)
+        if not beside.ok:
+            yield beside
+
+    def replay(self) -> Replay:
+        """Fold every job's events with this release's code, and compare each state with the stored one, field by field.
+
+        Raises:
+            HistoryCorruptError: a history cannot be folded, or a row cannot be read; verify it.
+        """
+        jobs = events = 0
+        found: list[Difference] = []
+        for job_id in self._all_ids():
+            with self._setting.storage.reading() as reader:
+                job, _, _ = _refolded(reader, job_id)
+                told = self._loaded(reader, job_id).job
+            jobs, events = jobs + 1, events + job.sequence
+            if told != job:
+                found += differences(job_id, stated(told), stated(job))
+        return Replay(jobs, events, tuple(found))
+
+    def rebuild(self, projection: str) -> RebuildReport:
+        """Rebuild a projection from the events; ``status`` refolds every status row and mends those that differ.
+
+        Raises:
+            InvalidRequestError: there is no such projection.
+            HistoryCorruptError: a history cannot be folded; verify it.
+        """
+        if projection != "status":
+            raise InvalidRequestError("projection", f"there is no projection {projection!r}; known ones: status")
+        walked = events = 0
+        mended: list[str] = []
+        for job_id in self._all_ids():
+            with self._setting.storage.writing(self._setting.patience) as session:
+                with suppress(HistoryCorruptError):
+                    session.load([job_id])  # locks it, so that nothing is appended to what is being folded
+                job, head, snapshots = _refolded(session, job_id)
+                walked, events = walked + 1, events + job.sequence
+                if not _is_rebuilt(session, job, head):
+                    mended.append(job_id)
+                    session.rewrite(job, claimable(job), head, snapshots)
+        return RebuildReport(projection, walked, events, tuple(mended))
+
+    def _all_ids(self) -> Iterator[str]:
+        after = ""
+        while True:
+            with self._setting.storage.reading() as reader:
+                page = reader.job_ids(self._setting.namespace, after=after, limit=PAGE)
+            if not page:
+                return
+            yield from page
+            after = page[-1]
+
+    def _require_known(self, reader: Reader, job_id: str) -> None:
+        """Require a job of this namespace; one whose rows cannot be read counts, its history says whose it is.
+
+        Raises:
+            UnknownJobError: neither a row nor an event of it is in this namespace.
+        """
+        if audit.namespace_of(reader, job_id, default="") not in (None, self._setting.namespace):
+            raise UnknownJobError(job_id)
+
+    def _loaded(self, reader: Reader, job_id: str) -> Loaded:
+        loaded = reader.load([require_text("job_id", job_id)]).get(job_id)
+        if loaded is None or loaded.job.namespace != self._setting.namespace:
+            raise UnknownJobError(job_id)
+        return loaded
+
+
+def _is_rebuilt(reader: Reader, job: Job, head: str) -> bool:
+    """Whether the rows say what the events fold to."""
+    try:
+        loaded = reader.load([job.id]).get(job.id)
+    except HistoryCorruptError:
+        return False
+    is_folded = loaded is not None and (loaded.job, loaded.head) == (job, head)
+    return is_folded and reader.is_found_by(job, claimable(job), head)
+
+
+def _refolded(reader: Reader, job_id: str) -> tuple[Job, str, list[Job]]:
+    job, head = None, ""
+    snapshots: list[Job] = []
+    for event in recorded(reader, job_id):
+        job, head = advance(job, event), event.digest
+        if job.sequence % job.policy.window_step == 0:
+            snapshots.append(job)
+    if job is None:
+        raise UnknownJobError(job_id)
+    return job, head, snapshots

@@ -1,0 +1,1 @@
+"""Tests of what auditors do: verify, take away, bring back, anchor; and of the checker that shares no code with us."""
