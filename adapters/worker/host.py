@@ -43,6 +43,8 @@ from jobledger.domain.errors import InvalidRequestError, ProducerUnavailableErro
 LOG: Final = logging.getLogger("jobledger.worker")
 
 DRAIN: Final = timedelta(seconds=30)
+RECYCLE_SECONDS: Final = 60.0
+"""How long the last of ``max_jobs`` may go on before they are asked to park: others could use their host's slots."""
 STOP_SECONDS: Final = 1.0
 """How long ``stop`` waits for each thread whose call of the store does not come back."""
 
@@ -369,8 +371,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         """Drain where this process has done or grown enough; called by the housekeeping."""
         if self._is_draining():
             return
-        if self._running.has_started_all:
-            self._begin_to_drain("it has started as many jobs as it was to")
+        if self._running.has_done_all(RECYCLE_SECONDS):
+            self._begin_to_drain("it has run as many jobs as it was to")
         elif self._max_memory is not None and (size := memory_bytes()) > self._max_memory:
             self._begin_to_drain(f"its {size:,} bytes of memory are more than {self._max_memory:,}")
 

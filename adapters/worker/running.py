@@ -45,6 +45,7 @@ class Running:
         self._changed = threading.Condition()
         self._limits = limits
         self._jobs_left = max_jobs
+        self._started_at = elapsed()
         self._reserved = 0
         self._attempts: dict[Attempt, None] = {}
         self._unwound: set[Attempt] = set()
@@ -86,6 +87,7 @@ class Running:
         """An attempt begins."""
         with self._changed:
             self._attempts[attempt] = None
+            self._started_at = elapsed()
             if self._jobs_left is not None:
                 self._jobs_left -= 1
 
@@ -141,10 +143,11 @@ class Running:
             left=tuple(each for how, each in ended if how == "left"),
         )
 
-    @property
-    def has_started_all(self) -> bool:
-        """Whether as many attempts were started as this process is to start."""
-        return self._jobs_left is not None and self._jobs_left <= 0
+    def has_done_all(self, patience: float) -> bool:
+        """Whether as many attempts as there were to be have started, and ended or run for ``patience`` seconds."""
+        with self._changed:
+            has_started_all = self._jobs_left is not None and self._jobs_left <= 0
+            return has_started_all and (not self._attempts or elapsed() - self._started_at >= patience)
 
     @property
     def free(self) -> int:

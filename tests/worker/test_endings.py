@@ -291,3 +291,24 @@ def test_an_async_handler_that_waits_for_ever_is_stopped_in_time(memory: JobStor
     assert status.error is not None
     assert status.error.startswith("OutOfTime")
     assert cleaned == [True]
+
+
+def test_parents_that_park_themselves_leave_their_slots_to_their_children(store: JobStore) -> None:
+    """Ten parents and three slots: a parent that waited in its slot would wait for ever."""
+
+    @durable_job("parent")
+    def parent(job: JobContext) -> Any:
+        ids = job.state or [created(store, "child") for _ in range(2)]
+        if not all(store.status(job_id).is_terminal for job_id in ids):
+            return Defer(1, ids)
+        return sum(store.status(job_id).result for job_id in ids)
+
+    @durable_job("child")
+    def child() -> int:
+        return 1
+
+    with hosted(store, parent, child, concurrency=3):
+        parents = [created(store, "parent") for _ in range(10)]
+        results = [ended(store, job_id).result for job_id in parents]
+
+    assert results == [2] * 10

@@ -84,7 +84,7 @@ def test_a_worker_that_has_run_its_jobs_is_replaced(on_disk: JobStore, tmp_path:
 
     pids = [on_disk.status(each).result for each in first]
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 2]
-    assert "drains: it has started as many jobs as it was to" in log
+    assert "drains: it has run as many jobs as it was to" in log
     assert "ended in order and is started again" in log
 
 
