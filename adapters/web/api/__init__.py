@@ -1,0 +1,1 @@
+"""The HTTP API, version 1: every route is one call of the store."""

@@ -1,0 +1,56 @@
+"""The base of every model that travels, and the kinds of values in them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from jobledger.domain.bounds import NAME_CHARACTERS_MAX, REASON_CHARACTERS_MAX
+
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
+
+
+def read_instant(value: Any) -> datetime:
+    """Read an instant of RFC 3339 with a zone; a ``datetime`` is passed on.
+
+    Raises:
+        ValueError: it is none, or no day of the calendar.
+    """
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+        msg = "an instant with a zone is needed, as in 2026-06-01T12:00:00Z"
+        raise ValueError(msg)
+    return datetime.fromisoformat(value)
+
+
+def _told(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+Json = Annotated[Any, WithJsonSchema({"description": "Any JSON value, given back exactly as it was stored."})]
+Instant = Annotated[
+    datetime,
+    BeforeValidator(read_instant),
+    PlainSerializer(_told, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-06-01T12:00:00Z"]}),
+]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+Reason = Annotated[
+    str, Field(min_length=1, max_length=REASON_CHARACTERS_MAX, description="Why; it stays in the job's history.")
+]
+Seconds = Annotated[float, Field(description="A span in seconds.")]
+
+
+class Wire(BaseModel):
+    """A closed, frozen model: unknown fields are refused, and nothing is converted silently."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, from_attributes=True)
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Make the model of an answer of the store, field by field."""
+        return cls.model_validate(value, from_attributes=True, strict=False)
