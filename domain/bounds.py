@@ -47,8 +47,10 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 """A string, finished or not, or a bracket; no text makes it look at a character twice."""
 
 
-def require_storable(what: str, value: object) -> None:
+def require_storable(what: str, value: object, *, enclosing: int = 0) -> None:
     """Require plain JSON that every store gives back equal: exact types, finite, bounded in depth and number.
+
+    ``enclosing`` levels of the value are a document's own, around the values that are stored.
 
     Raises:
         UnstorableValueError: names the place and the problem. A tuple, a set, a subclass of ``str`` or ``int``, NaN,
@@ -66,8 +68,8 @@ def require_storable(what: str, value: object) -> None:
             raise UnstorableValueError(what, path, f"beyond {NODES_MAX:,} values")
         kind = type(item)
         if kind is dict or kind is list:
-            if depth > DEPTH_MAX:
-                raise UnstorableValueError(what, _short(path), f"nested deeper than {DEPTH_MAX} levels")
+            if depth > DEPTH_MAX + enclosing:
+                raise UnstorableValueError(what, _short(path), f"nested deeper than {DEPTH_MAX + enclosing} levels")
             waiting.extend(_children(what, item, path, depth))
         elif problem := _scalar_problem(item):
             raise UnstorableValueError(what, _short(path), problem)
@@ -281,8 +283,10 @@ def require_instant(field: str, value: object) -> datetime:
 # Raw JSON -------------------------------------------------------------------------------------------------------------
 
 
-def parse_json(what: str, text: str | bytes) -> Any:
+def parse_json(what: str, text: str | bytes, *, enclosing: int = 0) -> Any:
     """Read JSON text under the same bounds as Python values, without recursion bombs or silent repairs.
+
+    ``enclosing`` levels of the text are a document's own, around the values that are stored.
 
     Raises:
         UnstorableValueError: it is JSON that may not be stored (doubled keys, numbers beyond bounds, too deep).
@@ -293,7 +297,7 @@ def parse_json(what: str, text: str | bytes) -> Any:
     except UnicodeDecodeError as error:
         raise InvalidRequestError(what, f"it is not UTF-8 text ({error.reason} at byte {error.start})") from None
     require_count(f"{what} (characters)", len(text), JSON_TEXT_BYTES_MAX)
-    _require_shallow(what, text)
+    _require_shallow(what, text, DEPTH_MAX + enclosing)
     try:
         value = json.loads(
             text,
@@ -306,19 +310,19 @@ def parse_json(what: str, text: str | bytes) -> Any:
         raise InvalidRequestError(
             what, f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
         ) from None
-    require_storable(what, value)
+    require_storable(what, value, enclosing=enclosing)
     return value
 
 
-def _require_shallow(what: str, text: str) -> None:
+def _require_shallow(what: str, text: str, deepest: int) -> None:
     """Count brackets outside of strings, so that depth is refused before a parser recurses into it."""
     depth = 0
     for token in _TOKEN.finditer(text):
         first = token.group()[0]
         if first in "[{":
             depth += 1
-            if depth > DEPTH_MAX:
-                raise UnstorableValueError(what, what, f"nested deeper than {DEPTH_MAX} levels")
+            if depth > deepest:
+                raise UnstorableValueError(what, what, f"nested deeper than {deepest} levels")
         elif first in "]}":
             depth -= 1
 

@@ -17,7 +17,7 @@ from jobledger.adapters.web.settings import WebSettings
 from jobledger.adapters.web.streaming import Hub
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from jobledger.adapters.bootstrap import JobStore
 
@@ -43,7 +43,7 @@ def create_app(store: JobStore, *, settings: WebSettings | None = None, resolver
     known = settings or WebSettings()
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         yield
         await hub.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
@@ -101,10 +102,12 @@ def client_of(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]@/]+)(:[0-9]{1,5})?")
+
+
 def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+    found = _HOST.fullmatch(host)
+    return found[1] if found else ""
 
 
 def require_same_site(headers: Headers) -> None:

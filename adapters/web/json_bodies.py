@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -13,6 +13,9 @@ from typing_extensions import override
 from jobledger.adapters.web.refusing import BodyRefusedError, HttpProblemError
 from jobledger.domain.bounds import parse_json
 from jobledger.domain.errors import InvalidRequestError, JobledgerError
+
+ENCLOSING: Final = 3
+"""How deep a stored value stands in the deepest request: in an effect or job, in a list, in the body."""
 
 
 class BoundedRequest(Request):
@@ -27,7 +30,7 @@ class BoundedRequest(Request):
             HttpProblemError: it is no JSON.
         """
         try:
-            return parse_json("body", await self.body())
+            return parse_json("body", await self.body(), enclosing=ENCLOSING)
         except InvalidRequestError as error:
             raise HttpProblemError("bad_request", str(error)) from None
         except JobledgerError as error:

@@ -130,6 +130,25 @@ class Hub:
             self._task = asyncio.create_task(self._look())
         return listener, tail.cursor
 
+    async def end_of(self, owner: str | None) -> str | None:
+        """The cursor at the end of the feed."""
+        listener, cursor = await self.listen(owner, None)
+        self.leave(listener)
+        return cursor
+
+    async def something_new(self, owner: str | None, longest: float) -> None:
+        """Wait until the feed has something new, at most ``longest`` seconds."""
+        self.require_room()
+        listener, _ = await self.listen(owner, None)
+        listener.is_woken_only = True
+        try:
+            async with asyncio.timeout(longest):
+                await listener.woken.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self.leave(listener)
+
     def leave(self, listener: Listener) -> None:
         """Leave the listeners; a tail that nobody listens to is forgotten."""
         tail = self._tails.get(listener.owner)

@@ -38,9 +38,18 @@ Instant = Annotated[
     PlainSerializer(_told, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-06-01T12:00:00Z"]}),
 ]
-Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+# Lengths and ranges are documented here and checked by the domain, which answers each item of a batch for itself.
+Name = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAME_CHARACTERS_MAX})]
 Reason = Annotated[
-    str, Field(min_length=1, max_length=REASON_CHARACTERS_MAX, description="Why; it stays in the job's history.")
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": REASON_CHARACTERS_MAX,
+            "description": "Why; it stays in the job's history.",
+        }
+    ),
 ]
 Seconds = Annotated[float, Field(description="A span in seconds.")]
 

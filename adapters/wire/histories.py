@@ -166,7 +166,9 @@ class AttemptOut(Wire):
     def answer(self) -> AttemptSpan:
         """The span as the store gives it."""
         marks = {name: tuple(Mark(**dict(mark)) for mark in getattr(self, name)) for name in ("checkpoints", "units")}
-        return AttemptSpan(**dict(self) | marks)
+        values: dict[str, Any] = dict(self)
+        values.update(marks)
+        return AttemptSpan(**values)
 
 
 class WaitOut(Wire):

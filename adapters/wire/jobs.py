@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from jobledger.adapters.wire.base import Instant, Json, Name, Reason, Seconds, Wire
 from jobledger.domain.answers import (
@@ -25,10 +25,17 @@ from jobledger.domain.events import Outcome
 from jobledger.domain.job import Request, State
 from jobledger.domain.policies import Backoff, Policy
 from jobledger.projections.pages import JobPage
+from jobledger.projections.reads import RebuildReport
+
+Priority = Annotated[int, WithJsonSchema({"type": "integer", "minimum": -PRIORITY_MAX, "maximum": PRIORITY_MAX})]
+Labels = Annotated[
+    dict[str, str],
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": LABELS_MAX}),
+]
 
 
 class JobIn(Wire):
-    """A job that is asked for. Its key travels in the header ``Idempotency-Key``."""
+    """A job that is asked for; ``key`` is the idempotency key, unless the header ``Idempotency-Key`` carries it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -39,32 +46,28 @@ class JobIn(Wire):
     )
 
     owner: Name | None = Field(default=None, description="Whose job it is. Default: the owner that the token has.")
+    key: Name | None = None
     kind: Name
     payload: Json = None
     policy: Name = "default"
     queue: Name = "default"
-    priority: int = Field(default=0, ge=-PRIORITY_MAX, le=PRIORITY_MAX)
+    priority: Priority = 0
     ready_at: Instant | None = None
-    controls: list[str] = Field(default=list(CONTROLS), max_length=len(CONTROLS))
-    labels: dict[str, str] = Field(default={}, max_length=LABELS_MAX)
+    controls: list[str] = Field(default=list(CONTROLS))
+    labels: Labels = Field(default={})
     submission: Name | None = None
 
     def request(self, owner: str, key: str | None) -> JobRequest:
         """The request as the store takes it."""
         values: dict[str, Any] = dict(self)
-        return JobRequest(**values | {"owner": owner, "key": key, "controls": tuple(self.controls)})
-
-
-class KeyedJobIn(JobIn):
-    """A job of a batch, which carries its key itself."""
-
-    key: Name | None = None
+        values.update(owner=owner, key=key, controls=tuple(self.controls))
+        return JobRequest(**values)
 
 
 class JobsIn(Wire):
     """Jobs that are asked for together; each is answered for itself."""
 
-    jobs: list[KeyedJobIn] = Field(max_length=BATCH_MAX)
+    jobs: list[JobIn] = Field(max_length=BATCH_MAX)
 
 
 class CreateReceiptOut(Wire):
@@ -163,7 +166,8 @@ class LimitsOut(Wire):
         """The policy as the store knows it."""
         values: dict[str, Any] = {name.removesuffix("_s"): value for name, value in self}
         backoff: dict[str, Any] = {name.removesuffix("_s"): value for name, value in self.backoff}
-        return Policy(**values | {"backoff": Backoff(**backoff)})
+        values["backoff"] = Backoff(**backoff)
+        return Policy(**values)
 
 
 _SPANS = frozenset(
@@ -393,6 +397,31 @@ class RecoveriesOut(Wire):
     """The jobs that were recovered."""
 
     recovered: list[ControlReceiptOut]
+
+
+class RebuildIn(Wire):
+    """Which projection to rebuild."""
+
+    projection: Name
+
+
+class RebuildOut(Wire):
+    """What a rebuild did: how many jobs it walked, and those whose rows differed from their events."""
+
+    projection: str
+    jobs: int
+    events: int
+    mended: list[str]
+
+    def answer(self) -> RebuildReport:
+        """The report as the store gives it."""
+        return RebuildReport(self.projection, self.jobs, self.events, tuple(self.mended))
+
+
+class AdvanceIn(ControlIn):
+    """The worker group that moves on, and why."""
+
+    group: Name
 
 
 class EpochOut(Wire):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 from pydantic import ConfigDict, Field
 
@@ -13,7 +14,6 @@ from jobledger.adapters.wire.base import Json, Wire, read_instant
 from jobledger.domain import errors
 from jobledger.domain.bounds import error_text
 from jobledger.domain.errors import CorruptError, InvalidError, JobledgerError, RefusedError, UnavailableError
-from jobledger.domain.errors.invalid import TooLargeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,6 @@ STATUS_OF: Final[Mapping[str, int]] = {
 
 RETRY_AFTER_S: Final = 2
 """After how many seconds it makes sense to come back when nobody could answer."""
-
-
-Known = type[JobledgerError]
 
 
 class FieldProblem(Wire):
@@ -97,16 +94,18 @@ class ProblemModel(Wire):
     def error(self) -> JobledgerError:
         """The error as the store raises it; one that only HTTP has is an error of its family."""
         known = CLASSES.get(self.code)
+        if self.code in {"invalid_request", "bad_request"} and not self.about:
+            first = self.fields[0] if self.fields else FieldProblem(field="request", problem=self.detail)
+            return errors.InvalidRequestError(first.field, first.problem)
         if known is None:
             return RemoteProblemError(self.code, self.detail)
-        return known(**{name: self._value(known, name) for name in _names(known)})
+        return known(**{field.name: self._value(field.name, str(field.type)) for field in _fields(known)})
 
-    def _value(self, known: Known, name: str) -> Any:
+    def _value(self, name: str, annotation: str) -> Any:
         value = self.about.get(name)
-        hint = str(get_type_hints(known).get(name)) if name != "first" else ""
-        if value is not None and "datetime" in hint:
+        if value is not None and "datetime" in annotation:
             return read_instant(value)
-        return tuple(value) if isinstance(value, list) and "tuple" in hint else value
+        return tuple(value) if isinstance(value, list) and "tuple" in annotation else value
 
 
 @dataclass(eq=False, repr=False)
@@ -121,25 +120,16 @@ class RemoteProblemError(RefusedError):
         return f"{self.problem}: {self.detail}"
 
 
-def _leaves(parent: type[JobledgerError]) -> Iterator[type[JobledgerError]]:
-    for child in parent.__subclasses__():
-        yield child
-        yield from _leaves(child)
-
-
-CLASSES: Final[Mapping[str, type[JobledgerError]]] = {
-    each.code: each
-    for each in (getattr(errors, name) for name in errors.__all__)
-    if is_dataclass(each) or issubclass(each, TooLargeError)
-}
+_KINDS: Final[list[type[JobledgerError]]] = [getattr(errors, name) for name in errors.__all__]
+CLASSES: Final[Mapping[str, type[JobledgerError]]] = {kind.code: kind for kind in _KINDS if is_dataclass(kind)}
 """Every error of the domain by its code."""
 
 _HIDDEN: Final = frozenset({"store_unavailable", "outcome_unknown", "schema_mismatch", "history_corrupt"})
 """Errors whose own words may name files, hosts or statements of the store; those stay in the server's log."""
 
 
-def _names(known: type[JobledgerError]) -> list[str]:
-    return [field.name for field in fields(known)] if is_dataclass(known) else []
+def _fields(known: type[JobledgerError]) -> tuple[dataclasses.Field[Any], ...]:
+    return fields(known) if is_dataclass(known) else ()
 
 
 def told(error: JobledgerError) -> Told:
@@ -151,7 +141,7 @@ def told(error: JobledgerError) -> Told:
 def problem_of(error: JobledgerError) -> ProblemModel:
     """The problem document of an error; what may name files, hosts or statements of the store is left out."""
     how = told(error)
-    about = {name: _plain(getattr(error, name)) for name in _names(type(error))}
+    about = {field.name: _plain(getattr(error, field.name)) for field in _fields(type(error))}
     detail = str(error)
     if error.code in _HIDDEN:
         detail = HIDDEN_DETAIL[error.code]

@@ -10,9 +10,10 @@ from pydantic import ConfigDict, Field
 from jobledger.adapters.wire.base import Instant, Json, Name, Seconds, Wire
 from jobledger.adapters.wire.jobs import ControlReceiptOut, CreateReceiptOut, JobStatusOut
 from jobledger.adapters.wire.problems import ProblemModel
-from jobledger.domain.answers import Dropped, ExecutionResult, Lease, Renewal
+from jobledger.domain.answers import CreateReceipt, Dropped, ExecutionResult, Lease, Renewal
 from jobledger.domain.bounds import BATCH_MAX, EFFECTS_MAX, ERROR_CHARACTERS_MAX, INTEGER_MAX, NAMES_MAX
 from jobledger.domain.decisions.working import Effect
+from jobledger.domain.errors import JobledgerError, StoreUnavailableError
 from jobledger.domain.events import Outcome
 from jobledger.domain.job import State
 from jobledger.domain.lease import FENCE_TOKEN_CHARACTERS_MAX, Fence
@@ -228,6 +229,10 @@ class ExecutionOut(Wire):
         return ExecutionResult(**dict(self))
 
 
+def _error(problem: ProblemModel | None) -> JobledgerError:
+    return problem.error() if problem else StoreUnavailableError("the server answered an item with nothing")
+
+
 # Batches: an answer or a problem for each item, in order -------------------------------------------------------------
 
 
@@ -236,6 +241,10 @@ class CreatedItem(Wire):
 
     receipt: CreateReceiptOut | None = None
     problem: ProblemModel | None = None
+
+    def answer(self) -> CreateReceipt | JobledgerError:
+        """The answer or the error as the store gives it."""
+        return self.receipt.answer() if self.receipt else _error(self.problem)
 
 
 class CreatedItems(Wire):
@@ -250,6 +259,10 @@ class RenewedItem(Wire):
     renewal: RenewalOut | None = None
     problem: ProblemModel | None = None
 
+    def answer(self) -> Renewal | JobledgerError:
+        """The answer or the error as the store gives it."""
+        return self.renewal.answer() if self.renewal else _error(self.problem)
+
 
 class RenewedItems(Wire):
     """What became of the renewals of a batch, in their order."""
@@ -262,6 +275,10 @@ class CompletedItem(Wire):
 
     execution: ExecutionOut | None = None
     problem: ProblemModel | None = None
+
+    def answer(self) -> ExecutionResult | JobledgerError:
+        """The answer or the error as the store gives it."""
+        return self.execution.answer() if self.execution else _error(self.problem)
 
 
 class CompletedItems(Wire):

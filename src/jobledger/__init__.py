@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from jobledger.adapters.aio import AsyncJobStore
     from jobledger.adapters.bootstrap import JobStore
     from jobledger.adapters.clients import DurableJobs, JobClient
+    from jobledger.adapters.remote import RemoteStore
     from jobledger.adapters.storage.clocks import ManualClock
     from jobledger.adapters.worker import (
         AsyncJobContext,
@@ -68,6 +69,7 @@ _HOMES = {
     "jobledger.adapters.aio": ("AsyncJobStore",),
     "jobledger.adapters.bootstrap": ("JobStore",),
     "jobledger.adapters.clients": ("DurableJobs", "JobClient"),
+    "jobledger.adapters.remote": ("RemoteStore",),
     "jobledger.adapters.storage.clocks": ("ManualClock",),
     "jobledger.adapters.worker": (
         "AsyncJobContext",
@@ -165,6 +167,7 @@ __all__ = [
     "RebuildReport",
     "RecordedEvent",
     "Refusal",
+    "RemoteStore",
     "Renewal",
     "Replay",
     "Resource",

@@ -1,17 +1,27 @@
-"""The stores that the suite runs over; a further store is one more line in ``STORES``."""
+"""The stores that the suite runs over; a further store is one more line in ``STORES``.
+
+``remote`` is a store in memory behind a real HTTP server: the same behaviour, over the wire.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
+from fastapi import FastAPI
 
 from jobledger import JobStore, ManualClock, Policy
+from jobledger.adapters.remote import RemoteStore
 from jobledger.adapters.storage.entropy import SystemEntropy
+from jobledger.adapters.web import create_app
+from jobledger.adapters.web.streaming import Hub
 from jobledger.domain.store import Setting
 from tests.postgresql.stores import WatchedClock, lent
+from tests.web.serving import serving
 
 POLICIES = {
     "quick": Policy(lease=2),
@@ -33,6 +43,7 @@ STORES: dict[str, Callable[[Path, ManualClock], JobStore]] = {
     "sqlite": lambda folder, clock: JobStore.open(f"sqlite:///{folder / 'jobs.db'}", clock=clock, policies=POLICIES),
     "postgresql": _lent,
 }
+REMOTE = "remote"
 
 
 @pytest.fixture
@@ -41,11 +52,34 @@ def clock() -> WatchedClock:
     return WatchedClock(datetime(2026, 6, 1, 12, tzinfo=UTC))
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[tuple[FastAPI, str]]:
+    """The web face of a store that each test exchanges, and its address."""
+    with JobStore.open("memory:") as nothing:
+        face = create_app(nothing)
+        with serving(face) as address:
+            yield face, address
+
+
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: WatchedClock) -> Iterator[JobStore]:
-    """An empty store of each kind."""
+def local_store(request: pytest.FixtureRequest, tmp_path: Path, clock: WatchedClock) -> Iterator[JobStore]:
+    """An empty store of each kind that lives in this process, for what is built around one."""
     with STORES[request.param](tmp_path, clock) as opened:
         yield opened
+
+
+@pytest.fixture(params=[*STORES, REMOTE])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: WatchedClock) -> Iterator[JobStore]:
+    """An empty store of each kind."""
+    if request.param != REMOTE:
+        with STORES[request.param](tmp_path, clock) as opened:
+            yield opened
+        return
+    with STORES["memory"](tmp_path, clock) as opened:
+        face, address = request.getfixturevalue("server")
+        face.state.service = replace(face.state.service, store=opened, hub=Hub(opened, face.state.service.settings))
+        with RemoteStore(address) as remote:
+            yield cast("JobStore", remote)
 
 
 LEASE = timedelta(seconds=30)

@@ -203,13 +203,13 @@ def test_one_unreadable_job_stops_nobody_else(tmp_path: Path, clock: ManualClock
         assert {verification.job_id for verification in store.verify_all() if not verification.ok} == {urgent}
 
 
-def test_events_of_a_groups_stream_never_go_back_in_time(store: JobStore, clock: ManualClock) -> None:
+def test_events_of_a_groups_stream_never_go_back_in_time(local_store: JobStore, clock: ManualClock) -> None:
     """Also where the clock was set back, and two groups whose names run together have a stream each."""
-    store.advance_epoch("g", by="ops", reason="release")
+    local_store.advance_epoch("g", by="ops", reason="release")
     clock.step(-timedelta(hours=1))
 
-    assert store.advance_epoch("g", by="ops", reason="release") == 3
-    storage = store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # no public reader of it
+    assert local_store.advance_epoch("g", by="ops", reason="release") == 3
+    storage = local_store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # no public reader of it
     with storage.reading() as reader:
         times = [read(stored).at for stored in reader.records(group_stream("default", "g"), limit=9)]
     assert times == sorted(times)

@@ -16,9 +16,9 @@ from tests.contracts.jobs import refuses
 SOON = timedelta(seconds=20)
 
 
-def test_a_submission_is_followed_by_its_business_identity(store: JobStore, clock: ManualClock) -> None:
+def test_a_submission_is_followed_by_its_business_identity(local_store: JobStore, clock: ManualClock) -> None:
     """Submit, claim, checkpoint, lose the worker, take over from the saved number, complete, and read the result."""
-    jobs = DurableJobs(store, owner="team", kind="rebuild")
+    jobs = DurableJobs(local_store, owner="team", kind="rebuild")
     submitted = jobs.submit("submit-42", "rebuild-42", {"partition": "p7"}, SOON)
     lease = jobs.claim("rebuild-42", "w1", SOON)
     jobs.checkpoint(lease, 4, SOON)
@@ -35,9 +35,9 @@ def test_a_submission_is_followed_by_its_business_identity(store: JobStore, cloc
     assert (again.state, again.reused, again.job_id) == (State.COMPLETE, True, submitted.job_id)
 
 
-def test_a_submission_id_and_an_identity_belong_together(store: JobStore) -> None:
+def test_a_submission_id_and_an_identity_belong_together(local_store: JobStore) -> None:
     """The same submission with anything else has changed; another submission of the identity exists already."""
-    jobs = DurableJobs(store, owner="team", kind="rebuild")
+    jobs = DurableJobs(local_store, owner="team", kind="rebuild")
     jobs.submit("submit-42", "rebuild-42", 1, SOON)
 
     refuses("payload_changed", jobs.submit, "submit-42", "rebuild-42", 2, SOON)
@@ -56,11 +56,11 @@ def test_a_deadline_that_has_passed_is_said_to_have_passed(store: JobStore, cloc
     assert sum(store.counts().values()) == 0
 
 
-def test_a_client_needs_no_workers_credentials(store: JobStore) -> None:
+def test_a_client_needs_no_workers_credentials(local_store: JobStore) -> None:
     """It submits under a logical id and reads the recorded result; a lost reply is answered by submitting again."""
-    client = JobClient(store, "rebuild", owner="team")
+    client = JobClient(local_store, "rebuild", owner="team")
     submitted = client.submit("rebuild-7", {"p": 7}, SOON)
-    store.complete(store.claim(submitted.job_id, worker="w").fence, result="done")
+    local_store.complete(local_store.claim(submitted.job_id, worker="w").fence, result="done")
 
     assert client.submit("rebuild-7", {"p": 7}, SOON).result == "done"
     assert client.status("rebuild-7", SOON).result == "done"
@@ -76,14 +76,14 @@ def test_waiting_ends_with_the_job_or_with_its_deadline(store: JobStore) -> None
     assert store.wait(job_id, 1).state is State.CANCELLED
 
 
-def test_the_awaitable_store_has_the_same_methods(store: JobStore) -> None:
+def test_the_awaitable_store_has_the_same_methods(local_store: JobStore) -> None:
     """Each is the blocking one, awaited; nothing is missing."""
     questions = {name for name in dir(JobStore) if not name.startswith("_")} - {"within", "through", "open"}
 
     assert questions <= set(dir(AsyncJobStore))
 
     async def follow() -> object:
-        awaitable = AsyncJobStore(store)
+        awaitable = AsyncJobStore(local_store)
         receipts = await asyncio.gather(
             *(awaitable.create(JobRequest(owner="team", key="k", kind="k")) for _ in range(20))
         )
@@ -95,12 +95,12 @@ def test_the_awaitable_store_has_the_same_methods(store: JobStore) -> None:
     assert asyncio.run(follow()) == (1, 1)
 
 
-def test_waits_take_no_thread_from_other_calls(store: JobStore) -> None:
+def test_waits_take_no_thread_from_other_calls(local_store: JobStore) -> None:
     """However many wait, the store answers; and a wait that is cancelled keeps nobody who closes it."""
-    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+    job_id = local_store.create(JobRequest(owner="team", kind="k")).job_id
 
     async def follow() -> State:
-        awaitable = AsyncJobStore(store, threads_max=1)
+        awaitable = AsyncJobStore(local_store, threads_max=1)
         waits = [asyncio.ensure_future(awaitable.wait(job_id, 3_600)) for _ in range(40)]
         waits.append(asyncio.ensure_future(awaitable.wait(job_id, timedelta(hours=1))))
         status = await awaitable.status(job_id)
@@ -114,12 +114,12 @@ def test_waits_take_no_thread_from_other_calls(store: JobStore) -> None:
     assert asyncio.run(asyncio.wait_for(follow(), 20)) is State.QUEUED
 
 
-def test_one_cancelled_wait_leaves_the_others_waiting(store: JobStore) -> None:
+def test_one_cancelled_wait_leaves_the_others_waiting(local_store: JobStore) -> None:
     """They share one thread that watches, and it goes on for those who are left."""
-    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+    job_id = local_store.create(JobRequest(owner="team", kind="k")).job_id
 
     async def follow() -> State:
-        awaitable = AsyncJobStore(store)
+        awaitable = AsyncJobStore(local_store)
         dropped, kept = (asyncio.ensure_future(awaitable.wait(job_id, 20)) for _ in range(2))
         await awaitable.status(job_id)
         dropped.cancel()
@@ -129,12 +129,12 @@ def test_one_cancelled_wait_leaves_the_others_waiting(store: JobStore) -> None:
     assert asyncio.run(follow()) is State.CANCELLED
 
 
-def test_an_awaited_wait_ends_with_its_deadline(store: JobStore) -> None:
+def test_an_awaited_wait_ends_with_its_deadline(local_store: JobStore) -> None:
     """It says what it waited for, as the blocking one does."""
-    job_id = store.create(JobRequest(owner="team", kind="k")).job_id
+    job_id = local_store.create(JobRequest(owner="team", kind="k")).job_id
 
     async def follow() -> str:
-        awaitable = AsyncJobStore(store)
+        awaitable = AsyncJobStore(local_store)
         await awaitable.wait_for_change(0.01)
         with pytest.raises(DeadlineExceededError) as refusal:
             await awaitable.wait(job_id, 0.01)
@@ -156,15 +156,15 @@ def test_a_closed_awaitable_store_says_that_it_was_closed(store: JobStore) -> No
     asyncio.run(follow())
 
 
-def test_histories_and_verifications_are_read_as_they_come(store: JobStore) -> None:
+def test_histories_and_verifications_are_read_as_they_come(local_store: JobStore) -> None:
     """Nothing is read before it is asked for, and what is read is what the blocking store gives."""
-    job_ids = sorted(store.create(JobRequest(owner="team", kind="k")).job_id for _ in range(3))
+    job_ids = sorted(local_store.create(JobRequest(owner="team", kind="k")).job_id for _ in range(3))
 
     async def follow() -> tuple[list[RecordedEvent], list[str]]:
-        awaitable = AsyncJobStore(store)
+        awaitable = AsyncJobStore(local_store)
         events = [event async for event in awaitable.history(job_ids[0])]
         with pytest.raises(UnknownJobError):
             [event async for event in awaitable.history("nobody")]
         return events, [found.job_id async for found in awaitable.verify_all() if found.ok]
 
-    assert asyncio.run(follow()) == (list(store.history(job_ids[0])), job_ids)
+    assert asyncio.run(follow()) == (list(local_store.history(job_ids[0])), job_ids)

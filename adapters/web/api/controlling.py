@@ -7,13 +7,16 @@ from typing import Any
 from fastapi import Response
 
 from jobledger.adapters.web.access import Admin, Operator, Principal
-from jobledger.adapters.web.api.common import CommandId, IfMatch, JobId, etag, expected_sequence, router
+from jobledger.adapters.web.api.parameters import CommandId, IfMatch, JobId, etag, expected_sequence, router
 from jobledger.adapters.web.refusing import documented
 from jobledger.adapters.web.service import Face, Service
 from jobledger.adapters.wire.jobs import (
+    AdvanceIn,
     ControlIn,
     ControlReceiptOut,
     EpochOut,
+    RebuildIn,
+    RebuildOut,
     RecoveriesIn,
     RecoveriesOut,
     RecoverIn,
@@ -136,8 +139,16 @@ def recover_expired(face: Face, _: Admin, asked: RecoveriesIn) -> RecoveriesOut:
     return RecoveriesOut(recovered=[ControlReceiptOut.of(each) for each in face.store.recover_expired(asked.limit)])
 
 
-@routes.post("/groups/{group}/advance", responses=documented(409))
-def advance_epoch(face: Face, caller: Admin, group: JobId, asked: ControlIn, command_id: CommandId = None) -> EpochOut:
+@routes.post("/rebuilds", responses=documented())
+def rebuild_projection(face: Face, _: Admin, asked: RebuildIn) -> RebuildOut:
+    """Rebuild a projection from the events, and mend the rows that differ."""
+    return RebuildOut.of(face.store.rebuild(asked.projection))
+
+
+@routes.post("/epoch", responses=documented(409))
+def advance_epoch(face: Face, caller: Admin, asked: AdvanceIn, command_id: CommandId = None) -> EpochOut:
     """Fence off all work of a worker group's current epoch at once."""
-    epoch = face.store.advance_epoch(group, by=caller.acts_as(asked.by), reason=asked.reason, command_id=command_id)
-    return EpochOut(group=group, epoch=epoch)
+    epoch = face.store.advance_epoch(
+        asked.group, by=caller.acts_as(asked.by), reason=asked.reason, command_id=command_id
+    )
+    return EpochOut(group=asked.group, epoch=epoch)

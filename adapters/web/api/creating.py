@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Header, Response
 
 from jobledger.adapters.web.access import Operator, Principal, Submitter
-from jobledger.adapters.web.api.common import CommandId, JobId, router
+from jobledger.adapters.web.api.parameters import CommandId, JobId, router
 from jobledger.adapters.web.refusing import HttpProblemError, documented
 from jobledger.adapters.web.service import Face
 from jobledger.adapters.wire.jobs import CreateReceiptOut, ForkIn, JobIn, JobsIn, RerunIn
@@ -48,7 +48,7 @@ def create_job(
 
     A job without a key carries a `Command-Id` instead, which makes a repeat safe.
     """
-    key = _key(idempotency_key, command_id)
+    key = _key(idempotency_key, job.key, command_id)
     receipt = face.store.create(job.request(_owner(caller, job), key), command_id=command_id)
     return _made(receipt, response)
 
@@ -122,13 +122,15 @@ def _owner(caller: Principal, job: JobIn) -> str:
     return owner
 
 
-def _key(idempotency_key: str | None, command_id: str | None) -> str | None:
+def _key(idempotency_key: str | None, key: str | None, command_id: str | None) -> str | None:
     if idempotency_key is None:
-        if command_id is None:
+        if key is None and command_id is None:
             raise HttpProblemError("idempotency_key_missing", "a create has to be safe to repeat")
-        return None
+        return key
     if not 0 < len(idempotency_key) <= NAME_CHARACTERS_MAX or not idempotency_key.strip():
         raise HttpProblemError("bad_request", f"Idempotency-Key: 1 to {NAME_CHARACTERS_MAX} characters are needed")
     if not idempotency_key.isascii() or not idempotency_key.isprintable():
         raise HttpProblemError("bad_request", "Idempotency-Key: printable ASCII is needed")
+    if key not in (None, idempotency_key):
+        raise HttpProblemError("bad_request", "Idempotency-Key and the job's own key differ; send one of them")
     return idempotency_key

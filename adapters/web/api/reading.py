@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from fastapi import Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse
 from starlette.responses import StreamingResponse
 
 from jobledger.adapters.web.access import Auditor, Reader
-from jobledger.adapters.web.api.common import (
+from jobledger.adapters.web.api.parameters import (
     Cursor,
     JobId,
     Limit,
@@ -204,8 +205,8 @@ def read_resource(face: Face, caller: Reader, name: NameQuery, owner: OptionalNa
     return ResourceFoundOut(resource=ResourceOut.of(found) if found else None)
 
 
-@routes.get("/groups/{group}", responses=documented())
-def read_group(face: Face, _: Reader, group: JobId) -> EpochOut:
+@routes.get("/epoch", responses=documented())
+def read_group(face: Face, _: Reader, group: NameQuery) -> EpochOut:
     """The current epoch of a worker group."""
     return EpochOut(group=group, epoch=face.store.epoch(group))
 
@@ -220,13 +221,14 @@ async def read_feed(
     topic: Annotated[list[str] | None, Query(max_length=20)] = None,
     owner: OptionalName = None,
     job_id: OptionalName = None,
-    start: Annotated[str, Query(pattern="^(beginning|now)$")] = "beginning",
+    start: Annotated[Literal["beginning", "now"], Query()] = "beginning",
+    wait_s: Annotated[float, Query(ge=0, le=30, description="Wait this long for something to happen.")] = 0.0,
     last_event_id: LastEventId = None,
 ) -> FeedOut | EventSourceResponse:
     """All jobs' events in position order behind a cursor; contiguous and resumable.
 
-    As a stream, each event's id is its cursor, `start=now` begins at the end, and an event `reset` cuts a slow reader
-    off and says where to resume. `job_id` is for streams.
+    `start=now` begins at the end; `wait_s` waits where there is nothing yet (long polling). As a stream, each event's
+    id is its cursor, and an event `reset` cuts a slow reader off and says where to resume. `job_id` is for streams.
     """
     whose = caller.owner_for(owner)
     if _wants_stream(request):
@@ -243,5 +245,11 @@ async def read_feed(
                 show=lambda entry: entry_out(face, caller, entry),
             )
         )
-    feed = await face.hub.ask(lambda: face.store.feed(after=after, limit=limit, topics=topic or (), owner=whose))
+    if start == "now" and after is None:
+        after = await face.hub.end_of(whose)
+    asked = partial(face.store.feed, after=after, limit=limit, topics=topic or (), owner=whose)
+    feed = await face.hub.ask(asked)
+    if wait_s and not feed.entries:
+        await face.hub.something_new(whose, wait_s)
+        feed = await face.hub.ask(asked)
     return FeedOut(entries=[entry_out(face, caller, entry) for entry in feed.entries], cursor=feed.cursor)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header
 
 from jobledger.adapters.web.access import Worker
-from jobledger.adapters.web.api.common import CommandId, JobId, router
+from jobledger.adapters.web.api.parameters import CommandId, JobId, router
 from jobledger.adapters.web.refusing import HttpProblemError, documented
 from jobledger.adapters.web.service import Face
 from jobledger.adapters.wire.base import Wire

@@ -32,7 +32,7 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Sequence = Annotated[int, Query(ge=0, le=INTEGER_MAX)]
 Cursor = Annotated[str | None, Query(max_length=CURSOR_CHARACTERS_MAX)]
 NameQuery = Annotated[str, Query(min_length=1, max_length=NAME_CHARACTERS_MAX)]
-OptionalName = Annotated[str | None, Query(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+OptionalName = Annotated[str | None, Query(max_length=NAME_CHARACTERS_MAX)]
 
 
 def router(tag: str) -> APIRouter:
