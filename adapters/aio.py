@@ -124,6 +124,7 @@ class AsyncJobStore:
     retry = _awaitable(JobStore.retry)
     recover = _awaitable(JobStore.recover)
     recover_expired = _awaitable(JobStore.recover_expired)
+    survey = _awaitable(JobStore.survey)
     epoch = _awaitable(JobStore.epoch)
     advance_epoch = _awaitable(JobStore.advance_epoch)
     renew = _awaitable(JobStore.renew)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from jobledger.adapters.bootstrap import LOOK_EVERY
 from jobledger.adapters.remote.calling import Line, each_for_itself, quoted
 from jobledger.adapters.remote.working import RemoteWork
+from jobledger.adapters.wire.controls import ControlsOut, EpochOut, RebuildOut, RecoveriesOut, SurveyOut
 from jobledger.adapters.wire.histories import (
     EventOut,
     EventWindowOut,
@@ -22,15 +23,11 @@ from jobledger.adapters.wire.histories import (
 )
 from jobledger.adapters.wire.jobs import (
     ControlReceiptOut,
-    ControlsOut,
     CountsOut,
     CreateReceiptOut,
-    EpochOut,
     FoundOut,
     JobPageOut,
     JobStatusOut,
-    RebuildOut,
-    RecoveriesOut,
 )
 from jobledger.adapters.wire.working import CreatedItem, CreatedItems
 from jobledger.domain.bounds import (
@@ -42,6 +39,7 @@ from jobledger.domain.bounds import (
     require_text,
 )
 from jobledger.domain.decisions.creating import JobRequest
+from jobledger.domain.decisions.sweeping import Dead
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
 from jobledger.domain.job import ENGINE, State
 from jobledger.domain.store import PATIENCE
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
     from jobledger.domain.answers import ControlReceipt, Controls, CreateReceipt, JobStatus, Resource, UnitReceipt
     from jobledger.domain.errors import JobledgerError
     from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.store.sweeping import Survey
     from jobledger.projections.audit import Verification
     from jobledger.projections.pages import JobPage, UnitPage
     from jobledger.projections.reads import RebuildReport
@@ -186,10 +185,15 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
         sent_id = self._id(command_id)
         return self._line.post(ControlReceiptOut, _path(job_id, "recover"), body, command_id=sent_id).answer()
 
-    def recover_expired(self, limit: int = 100) -> list[ControlReceipt]:
+    def recover_expired(self, limit: int = 100, *, which: Dead | str = Dead.ALL) -> list[ControlReceipt]:
         """Recover jobs whose lease is not live; see ``JobStore.recover_expired``."""
-        found = self._line.post(RecoveriesOut, "/recoveries", {"limit": limit}, command_id=self._id(None))
+        body = {"limit": limit, "which": which.value if isinstance(which, Dead) else which}
+        found = self._line.post(RecoveriesOut, "/recoveries", body, command_id=self._id(None))
         return [each.answer() for each in found.recovered]
+
+    def survey(self) -> Survey:
+        """How many running leases there are, and how many of them were abandoned."""
+        return self._line.get(SurveyOut, "/survey").answer()
 
     def epoch(self, group: str) -> int:
         """The current epoch of a worker group."""
@@ -325,14 +329,9 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
         return self._line.get(VerificationOut, _path(job_id, "verification")).answer()
 
     def verify_all(self) -> Iterator[Verification]:
-        """Verify every job that a list shows, newest first."""
-        cursor = None
-        while True:
-            page = self.jobs(cursor=cursor, limit=PAGE_MAX)
-            for job in page.jobs:
-                yield self.verify(job.job_id)
-            if (cursor := page.next_cursor) is None:
-                return
+        """Verify every history, jobs and worker groups; see ``JobStore.verify_all``."""
+        for line in self._line.lines("/verifications"):
+            yield VerificationOut.model_validate_json(line, strict=False).answer()
 
     def rebuild(self, projection: str) -> RebuildReport:
         """Rebuild a projection from the events; see ``JobStore.rebuild``."""

@@ -76,6 +76,15 @@ class Principal:
             return owner if self.owner is None else self.owner
         raise HttpProblemError("forbidden", "this token sees the jobs of one owner, which is another one")
 
+    def require_every_owner(self) -> None:
+        """Require that the caller sees every owner's jobs.
+
+        Raises:
+            HttpProblemError: it is bound to one owner.
+        """
+        if self.owner is not None:
+            raise HttpProblemError("forbidden", "a token of one owner may not ask about every owner's jobs")
+
     def require_sight(self, store: JobStore, job_id: str) -> None:
         """Require that the caller may see a job; another owner's is answered like one that does not exist.
 

@@ -10,10 +10,9 @@ from jobledger.adapters.web.access import Admin, Operator, Principal
 from jobledger.adapters.web.api.parameters import CommandId, IfMatch, JobId, etag, expected_sequence, router
 from jobledger.adapters.web.refusing import documented
 from jobledger.adapters.web.service import Face, Service
-from jobledger.adapters.wire.jobs import (
+from jobledger.adapters.wire.controls import (
     AdvanceIn,
     ControlIn,
-    ControlReceiptOut,
     EpochOut,
     RebuildIn,
     RebuildOut,
@@ -21,6 +20,7 @@ from jobledger.adapters.wire.jobs import (
     RecoveriesOut,
     RecoverIn,
 )
+from jobledger.adapters.wire.jobs import ControlReceiptOut
 from jobledger.domain.job import ENGINE
 
 routes = router("controls")
@@ -136,7 +136,8 @@ def recover_job(
 @routes.post("/recoveries", responses=documented())
 def recover_expired(face: Face, _: Admin, asked: RecoveriesIn) -> RecoveriesOut:
     """Park running jobs whose lease has run out: the sweep that upkeep runs."""
-    return RecoveriesOut(recovered=[ControlReceiptOut.of(each) for each in face.store.recover_expired(asked.limit)])
+    found = face.store.recover_expired(asked.limit, which=asked.which)
+    return RecoveriesOut(recovered=[ControlReceiptOut.of(each) for each in found])
 
 
 @routes.post("/rebuilds", responses=documented())

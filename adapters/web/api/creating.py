@@ -10,7 +10,8 @@ from jobledger.adapters.web.access import Operator, Principal, Submitter
 from jobledger.adapters.web.api.parameters import CommandId, JobId, router
 from jobledger.adapters.web.refusing import HttpProblemError, documented
 from jobledger.adapters.web.service import Face
-from jobledger.adapters.wire.jobs import CreateReceiptOut, ForkIn, JobIn, JobsIn, RerunIn
+from jobledger.adapters.wire.controls import ForkIn, RerunIn
+from jobledger.adapters.wire.jobs import CreateReceiptOut, JobIn, JobsIn
 from jobledger.adapters.wire.problems import problem_of
 from jobledger.adapters.wire.working import CreatedItem, CreatedItems
 from jobledger.domain.answers import CreateReceipt

@@ -27,6 +27,7 @@ from jobledger.adapters.web.refusing import documented
 from jobledger.adapters.web.service import Face
 from jobledger.adapters.web.showing import entry_out, status_out
 from jobledger.adapters.web.streaming import event_stream
+from jobledger.adapters.wire.controls import ControlsOut, EpochOut, SurveyOut
 from jobledger.adapters.wire.histories import (
     EventOut,
     EventWindowOut,
@@ -39,7 +40,7 @@ from jobledger.adapters.wire.histories import (
     UnitReceiptOut,
     VerificationOut,
 )
-from jobledger.adapters.wire.jobs import ControlsOut, CountsOut, EpochOut, FoundOut, JobPageOut, JobStatusOut
+from jobledger.adapters.wire.jobs import CountsOut, FoundOut, JobPageOut, JobStatusOut
 from jobledger.domain.bounds import NAME_CHARACTERS_MAX
 from jobledger.domain.job import State
 from jobledger.projections.windows import CURSOR_CHARACTERS_MAX, position_of
@@ -195,6 +196,25 @@ def verify_job(face: Face, caller: Auditor, job_id: JobId) -> VerificationOut:
     """Whether every digest, fence and rule of a job's history holds, and the rows beside it."""
     caller.require_sight(face.store, job_id)
     return VerificationOut.of(face.store.verify(job_id))
+
+
+@routes.get("/verifications", responses=documented())
+def verify_all(face: Face, caller: Auditor) -> StreamingResponse:
+    """Verify every history, jobs and worker groups, as JSON lines; for tokens that see every owner's jobs."""
+    caller.require_every_owner()
+
+    def lines() -> Iterator[str]:
+        for verification in face.store.verify_all():
+            yield f"{VerificationOut.of(verification).model_dump_json()}\n"
+
+    return StreamingResponse(lines(), media_type="application/jsonl")
+
+
+@routes.get("/survey", responses=documented())
+def survey_leases(face: Face, caller: Reader) -> SurveyOut:
+    """How many running leases there are, and how many were abandoned; for tokens that see every owner's jobs."""
+    caller.require_every_owner()
+    return SurveyOut.of(face.store.survey())
 
 
 @routes.get("/resources", responses=documented())
