@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from jobledger.domain.history import RecordedEvent
     from jobledger.domain.store.sweeping import Survey
     from jobledger.projections.audit import Verification
+    from jobledger.projections.auditing import RebuildReport
     from jobledger.projections.pages import JobPage, UnitPage
-    from jobledger.projections.reads import RebuildReport
     from jobledger.projections.timeline import Timeline
     from jobledger.projections.windows import EventWindow, Feed
 

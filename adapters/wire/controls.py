@@ -12,7 +12,7 @@ from jobledger.adapters.wire.jobs import ControlReceiptOut
 from jobledger.domain.answers import Controls, Refusal
 from jobledger.domain.bounds import BATCH_MAX
 from jobledger.domain.store.sweeping import Survey
-from jobledger.projections.reads import RebuildReport
+from jobledger.projections.auditing import RebuildReport
 
 
 class ControlIn(Wire):
