@@ -1,0 +1,170 @@
+"""Whatever a store is asked or told, it finds by an index, however many jobs and events there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from jobledger import Effect, JobRequest, JobStore, State
+from jobledger.adapters.storage import postgresql_connecting
+from tests.contracts.jobs import created, running
+from tests.postgresql.conftest import Ledger
+
+JOBS = 30_000
+
+# Copies of one job, with its name replaced wherever it stands: their plans are those of as many real ones.
+GROWN = """
+    CREATE TEMP TABLE copies AS SELECT 'copy-' || n AS id, n FROM generate_series(1, %(jobs)s) AS n;
+    INSERT INTO stored_events SELECT c.id, 1, e.topic, e.state, c.id, 1000 + c.n FROM stored_events AS e, copies AS c
+    WHERE e.notification_id = 1;
+    INSERT INTO job
+    SELECT 1000 + c.n, c.id, j.namespace, 'owner-' || c.n %% 50, c.id, j.kind, j.queue, 0, j.created_at_us
+    FROM job AS j, copies AS c WHERE j.position = 1;
+    INSERT INTO job_status
+    SELECT c.id, 1000 + c.n, s.namespace, s.queue, s.kind, 0, s.state, s.claimable, s.ready_at_us, false, 1, s.head,
+        s.updated_at_us, convert_to(replace(convert_from(s.job, 'UTF8'), s.job_id, c.id), 'UTF8')
+    FROM job_status AS s, copies AS c WHERE s.position = 1;
+    INSERT INTO job_lease
+    SELECT c.id, 'default', 1, 9999999999999999, 0, 'default', 1 FROM copies AS c WHERE c.n < 2000;
+    UPDATE job_status AS s SET state = 'running', claimable = 'when_dead' FROM copies AS c
+    WHERE c.id = s.job_id AND c.n < 2000;
+    INSERT INTO job_label SELECT 'default', 'l', 'v' || c.n %% 1000, 1000 + c.n, c.id FROM copies AS c;
+    INSERT INTO job_unit SELECT c.id, 'u', '{"size":1}', '', 1, 1 FROM copies AS c;
+    INSERT INTO job_body SELECT c.id, 'd', false, 'x' FROM copies AS c;
+    SELECT setval('position', 1000 + %(jobs)s)
+"""
+
+EXPLAINING = {
+    "session_preload_libraries": "auto_explain",
+    "auto_explain.log_min_duration": "0",
+    "auto_explain.log_nested_statements": "on",
+    "client_min_messages": "log",
+}
+
+SCAN = re.compile(r"Seq Scan on (stored_events|job|job_status|job_lease|job_label|job_unit|job_body)\b")
+
+
+@pytest.fixture
+def grown(ledger: Ledger, request: pytest.FixtureRequest) -> Ledger:
+    """A ledger of many jobs, of which 2,000 run; the server has counted them, unless it is told not to."""
+    with ledger.open() as store:
+        created(store)
+    with ledger.connect(autocommit=True) as connection:
+        is_counted = getattr(request, "param", True)
+        for table in ("stored_events", "job", "job_status", "job_lease", "job_label", "job_unit", "job_body"):
+            connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = {is_counted})".encode())
+        psycopg.ClientCursor(connection).execute(GROWN, {"jobs": JOBS})
+        if is_counted:
+            connection.execute("ANALYZE")
+    return ledger
+
+
+@pytest.fixture
+def plans(grown: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[JobStore, list[str]]]:
+    """A store on it, and the plan of every statement that it executes, also of those inside of functions."""
+    told: list[str] = []
+    configure = postgresql_connecting.configure
+
+    def listening(connection: postgresql_connecting.Connection) -> None:
+        connection.add_notice_handler(lambda notice: told.append(str(notice.message_primary)))
+        configure(connection)
+
+    monkeypatch.setattr(postgresql_connecting, "configure", listening)
+    options = " ".join(f"-c {name}={value}" for name, value in EXPLAINING.items())
+    with JobStore.open(f"{grown.url}&options={options.replace(' ', '%20')}") as store:
+        yield store, told
+
+
+@pytest.mark.parametrize("grown", [True, False], ids=["counted", "never counted"], indirect=True)
+def test_jobs_are_worked_on_by_index(plans: tuple[JobStore, list[str]]) -> None:
+    """Commands, claims, what is asked of one job, and the feed: also before the server has counted any row."""
+    store, told = plans
+    effects = [Effect(resource="r", value=1, expected_version=0)]
+    lease = running(store, "new", labels={"l": "v"}, submission="s")
+    store.renew(lease.fence)
+    store.record_unit(lease.fence, "u", 1)
+    store.checkpoint(lease.fence, "s" * 5_000, effects=effects, command_id="c")
+    store.checkpoint(lease.fence, "s" * 5_000, effects=effects, command_id="c")
+    store.hold(lease.job_id, by="ops", reason="look")
+    store.complete(lease.fence, result=1)
+    store.create_many([JobRequest(owner="team", kind="index", queue="other") for _ in range(50)])
+    assert len(store.claim_next(worker="w", queues=("default", "other"), limit=20)) == 20
+    assert len(store.claim_next(worker="w", kinds=("index",), limit=5)) == 5
+    for job_id in ("copy-77", lease.job_id):
+        store.status(job_id)
+        store.events(job_id)
+        store.unit(job_id, "u")
+        store.units(job_id)
+    store.resource("team", "r")
+    store.find("team", "new")
+    assert len(store.feed(limit=100).entries) == 100
+    assert len(store.feed(owner="owner-7", limit=20).entries) == 20
+
+    require_no_scan(told)
+
+
+def test_jobs_are_listed_by_index(plans: tuple[JobStore, list[str]]) -> None:
+    """Pages by any filter, and the sweep for dead leases."""
+    store, told = plans
+    asked: list[dict[str, Any]] = [
+        {},
+        {"owner": "owner-7"},
+        {"kind": "index"},
+        {"queue": "default"},
+        {"state": State.RUNNING},
+        {"held": True},
+        {"label": ("l", "v7")},
+        {"owner": "owner-7", "state": State.QUEUED},
+    ]
+    for wanted in asked:
+        store.jobs(limit=20, **wanted)
+    store.recover_expired()
+
+    require_no_scan([plan for plan in told if "SELECT count(*)" not in plan])
+
+
+def require_no_scan(told: list[str]) -> None:
+    """Require that no plan reads a whole table; counts up to a limit may."""
+    assert any("Index Scan" in plan for plan in told)
+    scans = [plan for plan in told if SCAN.search(plan)]
+    assert not scans, "\n\n".join(scans)
+
+
+def test_the_plans_are_looked_at(plans: tuple[JobStore, list[str]]) -> None:
+    """The control: a statement without an index is found out."""
+    store, told = plans
+    storage = store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # no public way to a bad statement
+    with storage.reading() as reader:
+        reader._all("SELECT * FROM jobledger.job_status WHERE head = 'none'")  # type: ignore[attr-defined]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]  # the same
+
+    assert [plan for plan in told if SCAN.search(plan)]
+
+
+def test_reports_and_renewals_touch_no_index(ledger: Ledger) -> None:
+    """The new row stands beside the old one (HOT) in most of many updates: in all for which old rows could be cleared.
+
+    Other tests' open views keep some of them; with an index on what is updated it would be none at all.
+    """
+    with ledger.open() as store:
+        store.create_many([JobRequest(owner="team", kind="index") for _ in range(20)])
+        leases = store.claim_next(worker="w", limit=20)
+        for number in range(32):
+            store.renew_many([lease.fence for lease in leases])
+            for lease in leases:
+                store.report_progress(lease.fence, number)
+    updates = """
+        SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+        WHERE schemaname = %s AND relname IN ('job_lease', 'job_status')
+    """
+    with ledger.connect(autocommit=True) as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        found = {row[0]: row[1:] for row in connection.execute(updates, (ledger.schema,))}
+
+    for table, share in (("job_lease", 0.8), ("job_status", 0.6)):
+        updated, hot = found[table]
+        assert updated >= 600
+        assert hot >= share * updated, found
