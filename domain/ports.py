@@ -300,7 +300,11 @@ class Reader(Protocol):
     def candidates(
         self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
     ) -> list[str]:
-        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
+        """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position.
+
+        Of a session, those that no other session is writing at this moment, and nobody else may take them before it
+        ends.
+        """
         ...
 
     def dead(self, namespace: str, *, after: str, limit: int) -> list[str]:

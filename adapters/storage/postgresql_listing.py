@@ -163,21 +163,17 @@ class PostgreSQLLister(PostgreSQLJobReader):
     # By job_status_waiting and job_status_running, inside the function.
     CANDIDATES: Final[LiteralString] = """
         SELECT job_id
-        FROM jobledger.candidates(%(namespace)s, %(queues)s::text[], %(kinds)s::text[], %(now_us)s, %(limit)s)
+        FROM jobledger.candidates(
+            %(namespace)s, %(queues)s::text[], %(kinds)s::text[], jobledger.now_us(), %(limit)s
+        )
     """
 
     def candidates(
         self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
     ) -> list[str]:
         """Jobs that a claim may take now: larger priority first, then earlier ``ready_at``, then earlier position."""
-        rows = self._all(
-            self.CANDIDATES,
-            namespace=namespace,
-            queues=list(queues),
-            kinds=None if kinds is None else list(kinds),
-            now_us=to_us(self.now()),
-            limit=limit,
-        )
+        kinds = None if kinds is None else list(kinds)
+        rows = self._all(self.CANDIDATES, namespace=namespace, queues=list(queues), kinds=kinds, limit=limit)
         return [job_id for (job_id,) in rows]
 
     # The leases by their primary key: there is one for each open attempt and none for anything else. Only a damaged

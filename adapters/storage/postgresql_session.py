@@ -125,6 +125,22 @@ class PostgreSQLSession(PostgreSQLReader):
         clock, self._clock = self._clock, None
         return clock or super().now()
 
+    # Rows that others have locked are passed over, so that many workers find work beside each other.
+    FREE_CANDIDATES: Final[LiteralString] = """
+        SELECT jobledger.free_candidates(
+            %(namespace)s, %(queues)s::text[], %(kinds)s::text[], jobledger.now_us(), %(limit)s
+        )
+    """
+
+    @override
+    def candidates(
+        self, namespace: str, *, queues: Sequence[str], kinds: Sequence[str] | None, limit: int
+    ) -> list[str]:
+        """Jobs that a claim may take now and nobody else is writing, best first; locked until the transaction ends."""
+        kinds = None if kinds is None else list(kinds)
+        rows = self._all(self.FREE_CANDIDATES, namespace=namespace, queues=list(queues), kinds=kinds, limit=limit)
+        return [job_id for (job_id,) in rows]
+
     QUEUE_LOCK: Final[LiteralString] = """
         SELECT pg_advisory_xact_lock(
             'jobledger.position'::regclass::oid::integer, jobledger.name_lock('queue', %(namespace)s, %(queue)s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
@@ -28,7 +28,7 @@ from jobledger.domain.lease import Fence, token_digest
 from jobledger.domain.replaying import value_of
 from jobledger.domain.steps import Steps
 from jobledger.domain.store.base import Commands
-from jobledger.domain.store.executing import Command, Decision, Told, execute
+from jobledger.domain.store.executing import Command, Decision, Told, execute_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
-    from jobledger.domain.ports import Session
+    from jobledger.domain.ports import Reader, Session
     from jobledger.domain.values import Body
 
 
@@ -63,6 +63,18 @@ def require_terms(
     known = None if epoch is None else require_integer("epoch", epoch, 1, INTEGER_MAX)
     is_respected = require_flag("respect_hold", respect_hold)
     return Terms(require_text("worker", worker), span, require_text("group", group), known, is_respected)
+
+
+@dataclass(slots=True)
+class _Search:
+    """What a claim looks for, the leases that it has got, and the jobs that it has tried."""
+
+    terms: Terms
+    queues: list[str]
+    kinds: list[str] | None
+    limit: int
+    leases: list[Lease] = field(default_factory=list["Lease"])
+    passed: set[str] = field(default_factory=set[str])
 
 
 class ClaimCommands(Commands):
@@ -121,42 +133,53 @@ class ClaimCommands(Commands):
         wanted_kinds = None if kinds is None else require_names("kinds", kinds)
 
         terms = require_terms(worker, lease, group, epoch)
-        leases: list[Lease] = []
-        passed: set[str] = set()
-        while len(leases) < limit:
-            try:
-                # Those that were passed over are asked for too, so that one that cannot be taken hides no other.
-                found = self._candidates(terms, wanted_queues, wanted_kinds, limit - len(leases) + len(passed))
-            except JobledgerError:
-                if leases:
-                    return leases
-                raise
-            fresh = [job_id for job_id in found if job_id not in passed][: limit - len(leases)]
-            if not fresh:
-                break
-            passed.update(fresh)
-            claims = [self._claim(job_id, terms) for job_id in fresh]
-            for answer in execute(self._setting.storage, claims, self._call()):
-                if isinstance(answer, Lease):
-                    leases.append(answer)
-                elif not isinstance(answer, RefusedError | HistoryCorruptError):
-                    if leases:
-                        return leases
-                    raise answer
-        return leases
+        search = _Search(terms, wanted_queues, wanted_kinds, limit)
+        while len(search.leases) < limit and self._takes_more(search):
+            pass
+        return search.leases
 
-    def _candidates(self, terms: Terms, queues: list[str], kinds: list[str] | None, limit: int) -> list[str]:
-        """Jobs that a claim on these terms may take now; each claim looks again under the job's lock.
+    def _takes_more(self, search: _Search) -> bool:
+        """Take what is free now; tells whether another look may find more.
+
+        Raises:
+            JobledgerError: the store failed, and there is no lease yet that the worker would lose by it.
+        """
+        tried = len(search.passed)
+        try:
+            with self._setting.storage.reading() as reader:  # an idle worker's look takes no lock of a writer
+                if not self._candidates(reader, search, 1):
+                    return False
+            claims = execute_found(self._setting.storage, lambda session: self._claims(session, search), self._call())
+            for answer in claims:
+                if isinstance(answer, Lease):
+                    search.leases.append(answer)
+                elif not isinstance(answer, RefusedError | HistoryCorruptError):
+                    raise answer
+        except JobledgerError:
+            if not search.leases:
+                raise
+            return False
+        return len(search.passed) > tried
+
+    def _claims(self, session: Session, search: _Search) -> list[Command[Lease]]:
+        fresh = self._candidates(session, search, search.limit - len(search.leases))
+        search.passed.update(fresh)
+        return [self._claim(job_id, search.terms) for job_id in fresh]
+
+    def _candidates(self, reader: Reader, search: _Search, wanted: int) -> list[str]:
+        """Jobs that were not tried yet and may be taken now; each claim looks again under the job's lock.
 
         Raises:
             StaleEpochError: the group has moved on.
         """
-        namespace = self._setting.namespace
-        with self._setting.storage.reading() as reader:
-            current = reader.group(namespace, terms.group).epoch
-            if terms.epoch is not None and terms.epoch != current:
-                raise StaleEpochError(terms.group, terms.epoch, current)
-            return reader.candidates(namespace, queues=queues, kinds=kinds, limit=limit)
+        namespace, terms = self._setting.namespace, search.terms
+        current = reader.group(namespace, terms.group).epoch
+        if terms.epoch is not None and terms.epoch != current:
+            raise StaleEpochError(terms.group, terms.epoch, current)
+        # Those that were refused are asked for too, so that one that cannot be taken hides no other.
+        asked = wanted + len(search.passed) - len(search.leases)
+        found = reader.candidates(namespace, queues=search.queues, kinds=search.kinds, limit=asked)
+        return [job_id for job_id in found if job_id not in search.passed][:wanted]
 
     def _claim(
         self, job_id: str, terms: Terms, command_id: str | None = None, token: str | None = None

@@ -197,6 +197,33 @@ def execute_one(storage: Storage, command: Command[Answer], call: Call) -> Answe
     return answer
 
 
+def execute_found(
+    storage: Storage, find: Callable[[Session], Sequence[Command[Answer]]], call: Call
+) -> list[Answer | JobledgerError]:
+    """Run commands on distinct jobs that are found in the transaction that carries them out; answers as they come.
+
+    What is found there is locked there, so that nobody else finds it meanwhile. A command that conflicts all the same
+    has no answer: its job has moved on.
+
+    Raises:
+        JobledgerError: of ``find``, or of the store: nothing was carried out.
+    """
+    commands: list[Command[Answer]] = []
+    for _ in range(CONFLICTS_MAX):
+        try:
+            with storage.writing(call.patience) as session:
+                commands = list(find(session))
+                answers = _settled(session, commands, list(range(len(commands))), call) if commands else {}
+        except RolledBackError:
+            continue
+        except OutcomeUnknownError:
+            call.has_lost_a_reply = True
+            return execute(storage, commands, call)
+        return list(answers.values())
+    reason = "others changed the jobs at every try"
+    raise StoreUnavailableError(reason)
+
+
 def _unknown(commands: Sequence[Command[Any]], waiting: list[int], reason: str) -> dict[int, Any]:
     """Nobody can say what became of these; each names the id under which it may be repeated."""
     return {index: OutcomeUnknownError(reason, commands[index].cause.id) for index in waiting}
@@ -213,34 +240,39 @@ def _first_of_each_job(commands: Sequence[Command[Any]], waiting: list[int]) -> 
 
 def _settle(storage: Storage, commands: Sequence[Command[Any]], chosen: list[int], call: Call) -> dict[int, Any]:
     """One transaction over commands on distinct jobs; those that conflict are missing from the answers."""
-    answers: dict[int, Any] = {}
     with storage.writing(call.patience, call.connection) as session:
-        if call.inside is not None:
-            call.inside(session.connection)
-        loaded = _loaded(session, commands, chosen, answers)
-        chosen = [index for index in chosen if index not in answers]
-        now = session.now()
-        drafts: list[tuple[int, Append, Told]] = []
-        for index in chosen:
-            command = commands[index]
-            if command.looks_around:
-                _write(session, commands, drafts, answers)
-            try:
-                if command.is_given or call.has_lost_a_reply:
-                    repeated = _repeated(session, command, loaded.get(command.job_id))
-                    if repeated is not None:
-                        answers[index] = command.answer(repeated)
-                        continue
-                outcome = _decide(session, command, loaded.get(command.job_id), now)
-                if isinstance(outcome, Told):
-                    answers[index] = command.answer(outcome)
-                else:
-                    drafts.append((index, *outcome))
-            except JobledgerError as refusal:
-                answers[index] = refusal
-        is_accepted = _write(session, commands, drafts, answers)
-        if call.inside is not None and not is_accepted:
-            raise _Undone(answers)
+        return _settled(session, commands, chosen, call)
+
+
+def _settled(session: Session, commands: Sequence[Command[Any]], chosen: list[int], call: Call) -> dict[int, Any]:
+    """The answers of commands on distinct jobs in a session; those that conflict are missing."""
+    answers: dict[int, Any] = {}
+    if call.inside is not None:
+        call.inside(session.connection)
+    loaded = _loaded(session, commands, chosen, answers)
+    chosen = [index for index in chosen if index not in answers]
+    now = session.now()
+    drafts: list[tuple[int, Append, Told]] = []
+    for index in chosen:
+        command = commands[index]
+        if command.looks_around:
+            _write(session, commands, drafts, answers)
+        try:
+            if command.is_given or call.has_lost_a_reply:
+                repeated = _repeated(session, command, loaded.get(command.job_id))
+                if repeated is not None:
+                    answers[index] = command.answer(repeated)
+                    continue
+            outcome = _decide(session, command, loaded.get(command.job_id), now)
+            if isinstance(outcome, Told):
+                answers[index] = command.answer(outcome)
+            else:
+                drafts.append((index, *outcome))
+        except JobledgerError as refusal:
+            answers[index] = refusal
+    is_accepted = _write(session, commands, drafts, answers)
+    if call.inside is not None and not is_accepted:
+        raise _Undone(answers)
     return answers
 
 

@@ -50,16 +50,16 @@ END $$;
 -- Larger priority first, then earlier due, then earlier created; of what runs, its lease says whether it may be taken.
 CREATE FUNCTION jobledger.candidates(
     in_namespace text, in_queues text[], in_kinds text[], in_now bigint, in_limit bigint
-) RETURNS TABLE (job_id text) LANGUAGE plpgsql STABLE
+) RETURNS TABLE (job_id text, claimable text) LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT found.job_id FROM (
-        SELECT d.job_id, d.priority, d.ready_at_us, d.position
+    SELECT found.job_id, found.claimable FROM (
+        SELECT d.job_id, 'when_ready'::text AS claimable, d.priority, d.ready_at_us, d.position
         FROM jobledger.due(in_namespace, in_queues, in_kinds, in_now, in_limit) AS d
         UNION ALL
-        SELECT s.job_id, s.priority, s.ready_at_us, s.position
+        SELECT s.job_id, s.claimable, s.priority, s.ready_at_us, s.position
         FROM (SELECT DISTINCT unnest(in_queues)) AS q (queue)
         JOIN jobledger.job_status AS s
             ON s.namespace = in_namespace AND s.queue = q.queue AND s.claimable IN ('when_dead', 'when_fenced')
@@ -69,4 +69,32 @@ BEGIN
             AND (l.epoch <> coalesce(g.epoch, 1) OR (l.expires_at_us <= in_now AND s.claimable = 'when_dead'))
     ) AS found
     ORDER BY found.priority DESC, found.ready_at_us, found.position LIMIT in_limit;
+END $$;
+
+-- The same for a claim: only those that nobody else is writing, locked, and never more than asked for. The best are looked
+-- at first; where others have taken all of them, a wider look follows. What changed since the look is passed over too.
+CREATE FUNCTION jobledger.free_candidates(
+    in_namespace text, in_queues text[], in_kinds text[], in_now bigint, in_limit bigint
+) RETURNS SETOF text LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    wide bigint := in_limit;
+    seen text[];
+    states text[];
+    taken text[];
+BEGIN
+    LOOP
+        SELECT array_agg(c.job_id ORDER BY c.place), array_agg(c.claimable ORDER BY c.place) INTO seen, states
+        FROM jobledger.candidates(in_namespace, in_queues, in_kinds, in_now, wide) WITH ORDINALITY
+            AS c (job_id, claimable, place);
+        taken := ARRAY(
+            SELECT s.job_id FROM unnest(seen, states) WITH ORDINALITY AS c (job_id, claimable, place)
+            JOIN jobledger.job_status AS s ON s.job_id = c.job_id AND s.claimable = c.claimable
+            ORDER BY c.place LIMIT in_limit FOR NO KEY UPDATE OF s SKIP LOCKED
+        );
+        EXIT WHEN cardinality(taken) = in_limit OR cardinality(seen) IS NULL OR cardinality(seen) < wide;
+        wide := wide * 4;
+    END LOOP;
+    RETURN QUERY SELECT unnest(taken);
 END $$;
