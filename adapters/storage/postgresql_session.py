@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from typing_extensions import override
 
-from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, texts
+from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, register_arrays, texts
 from jobledger.adapters.storage.postgresql_auditing import PostgreSQLReader
 from jobledger.adapters.storage.postgresql_reading import loaded
 from jobledger.adapters.storage.postgresql_writes import APPEND, arguments_of, waves
@@ -38,6 +39,7 @@ class PostgreSQLSession(PostgreSQLReader):
         self._locked: set[str] = set()
         self._clock: datetime | None = None
         self.has_lent_connection = False
+        self._groups: dict[tuple[str, str], GroupRow] = {}
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -160,10 +162,25 @@ class PostgreSQLSession(PostgreSQLReader):
         failed: list[str | None] = []
         for wave in waves(appends):
             is_locked = all(append.job.id in self._locked for append in wave)
-            self._execute(APPEND, arguments_of(wave, is_locked=is_locked))
-            [(answers, _)] = self._cursor.fetchall()
-            failed += answers
+            failed += self._call_append(arguments_of(wave, is_locked=is_locked))
         return failed
+
+    def _call_append(self, arguments: list[Any]) -> list[str | None]:
+        """Call the function, whose many arguments a raw cursor hands over as they are, without reading the statement.
+
+        Raises:
+            StoreUnavailableError: it failed; the transaction is going to be rolled back.
+            HistoryCorruptError: the database is damaged.
+        """
+        self.require_open()
+        cursor = psycopg.RawCursor(self._cursor.connection, row_factory=tuple_row)
+        register_arrays(cursor)  # a caller's own connection knows nothing of them
+        try:
+            [(answers, _)] = cursor.execute(self._place.statement(APPEND), arguments, binary=True).fetchall()
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+        found: list[str | None] = answers
+        return found
 
     # The name is locked against every append under the group's epoch; the row is then read by a snapshot of its own.
     GROUP_LOCK: Final[LiteralString] = """
@@ -187,6 +204,7 @@ class PostgreSQLSession(PostgreSQLReader):
     def append_group(self, namespace: str, name: str, expected: GroupRow, row: GroupRow, record: StoredRecord) -> bool:
         """Write a group's event and row if the group still stands as expected."""
         self._all(self.GROUP_LOCK, namespace=namespace, name=name)
+        self._groups.clear()
         if self.group(namespace, name) != expected:
             return False
         if self._one(self.HAS_RECORD, stream=record.stream, sequence=record.sequence):
@@ -201,7 +219,15 @@ class PostgreSQLSession(PostgreSQLReader):
         )
         values = {"namespace": namespace, "name": name, "epoch": row.epoch, "sequence": row.sequence, "head": row.head}
         self._execute(self.PUT_GROUP, values)
+        self._groups.clear()
         return True
+
+    @override
+    def group(self, namespace: str, name: str) -> GroupRow:
+        """A worker group, read once for all claims of a batch: an append is checked against the epoch of its moment."""
+        if (namespace, name) not in self._groups:
+            self._groups[namespace, name] = super().group(namespace, name)
+        return self._groups[namespace, name]
 
     # Everything that follows from the state; a job's position is that of its first record, and stays.
     REWRITE_JOB: Final[LiteralString] = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final
 
 from jobledger.adapters.storage.postgresql_arrays import booleans, byte_strings, integers, texts
 from jobledger.adapters.storage.rows import encode_body, encode_job, to_us
@@ -31,6 +31,7 @@ NEW: Final[tuple[Column, ...]] = (
     ("priority", integers),
     ("created", integers),
     ("submission", texts),
+    ("first", integers),
 )
 STATUS: Final[tuple[Column, ...]] = (
     ("state", texts),
@@ -91,6 +92,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         ("label_name", texts),
         ("label_value", texts),
         ("label_job", texts),
+        ("label_first", integers),
     ),
     "inherit": (
         ("inherit_item", integers),
@@ -102,20 +104,26 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 
 _COLUMNS: Final = (*ITEMS, *NEW, *STATUS, *(column for table in TABLES.values() for column in table))
 
-APPEND: Final[LiteralString] = (
-    "SELECT failed, positions FROM jobledger.append(%s" + ", %s" * len(_COLUMNS) + ")"  # noqa: S608  # literals only
-)
+_PLACES: Final = ", ".join(f"${place}" for place in range(1, len(_COLUMNS) + 2))
+
+APPEND: Final = f"SELECT failed, positions FROM jobledger.append({_PLACES})"  # noqa: S608  # numbers only
+"""In PostgreSQL's own form, for a raw cursor."""
 
 
 def arguments_of(appends: Sequence[Append], *, is_locked: bool) -> list[Any]:
     """The arguments of a call for appends that touch no job, resource or submission twice."""
-    arguments: list[Any] = [is_locked, *_encoded(ITEMS, [_item(append) for append in appends])]
-    is_any_new = any(append.guard.sequence == 0 for append in appends)
-    arguments += _encoded(NEW, [_new(append) for append in appends] if is_any_new else [])
-    arguments += _encoded(STATUS, [_status(append) for append in appends])
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    new: list[tuple[Any, ...]] = []
     for place, append in enumerate(appends, start=1):
+        first = len(tables["event"]) + 1
+        new.append(_new(append, first))
         _add(tables, place, append)
+        if append.guard.sequence == 0:
+            _add_beginning(tables, place, append, first)
+    is_any_new = any(append.guard.sequence == 0 for append in appends)
+    arguments: list[Any] = [is_locked, *_encoded(ITEMS, [_item(append) for append in appends])]
+    arguments += _encoded(NEW, new if is_any_new else [])
+    arguments += _encoded(STATUS, [_status(append) for append in appends])
     for name, columns in TABLES.items():
         arguments += _encoded(columns, tables[name])
     return arguments
@@ -160,9 +168,9 @@ def _item(append: Append) -> tuple[Any, ...]:
     return job.id, job.namespace, job.owner, guard.sequence, guard.live_generation, seen, guard.step
 
 
-def _new(append: Append) -> tuple[Any, ...]:
+def _new(append: Append, first: int) -> tuple[Any, ...]:
     job = append.job
-    return job.key, job.kind, job.queue, job.priority, to_us(job.created_at), job.submission
+    return job.key, job.kind, job.queue, job.priority, to_us(job.created_at), job.submission, first
 
 
 def _status(append: Append) -> tuple[Any, ...]:
@@ -192,8 +200,6 @@ def _add(tables: dict[str, list[tuple[Any, ...]]], place: int, append: Append) -
     _add_values(tables, place, append)
     for kept in append.snapshots:
         tables["kept"].append((place, kept.id, kept.sequence, encode_job(kept)))
-    if append.guard.sequence == 0:
-        _add_beginning(tables, place, append)
 
 
 def _add_values(tables: dict[str, list[tuple[Any, ...]]], place: int, append: Append) -> None:
@@ -212,10 +218,10 @@ def _add_values(tables: dict[str, list[tuple[Any, ...]]], place: int, append: Ap
         tables["dropped"].append((place, job.id, digest))
 
 
-def _add_beginning(tables: dict[str, list[tuple[Any, ...]]], place: int, append: Append) -> None:
-    """Add what only a new job has."""
+def _add_beginning(tables: dict[str, list[tuple[Any, ...]]], place: int, append: Append, first: int) -> None:
+    """Add what only a new job has; ``first`` is the place of its first event among those of the call."""
     job = append.job
     for name, value in job.labels.items():
-        tables["label"].append((place, job.namespace, name, value, job.id))
+        tables["label"].append((place, job.namespace, name, value, job.id, first))
     if append.inherit is not None:
         tables["inherit"].append((place, job.id, append.inherit.source, append.inherit.sequence))

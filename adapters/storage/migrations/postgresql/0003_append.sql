@@ -1,12 +1,14 @@
 -- The append: many items in one call, each with its preconditions, each answered for itself.
 -- Arrays beside each other make one table: the items; then for each item any number of events, epochs, effects, bodies,
--- dropped checkpoints, kept states, labels and inherited receipts, which name their item by its place. A caller never
+-- dropped checkpoints, kept states, labels and inherited receipts, which name their item by its place. `first` is the
+-- place of an item's first event among all events: a join would cost the square of the number of items. A caller never
 -- puts two items into one call that touch the same job, resource or submission.
 CREATE FUNCTION jobledger.append(
     in_is_locked boolean,
     in_job text[], in_namespace text[], in_owner text[],
     in_guard bigint[], in_live bigint[], in_seen bigint[], in_step bigint[],
     in_key text[], in_kind text[], in_queue text[], in_priority bigint[], in_created bigint[], in_submission text[],
+    in_first bigint[],
     in_state text[], in_claimable text[], in_ready bigint[], in_held boolean[], in_sequence bigint[], in_head text[],
     in_updated bigint[], in_status bytea[],
     in_lease_generation bigint[], in_lease_expiry bigint[], in_lease_step bigint[], in_lease_group text[],
@@ -23,7 +25,7 @@ CREATE FUNCTION jobledger.append(
     in_dropped_item bigint[], in_dropped_job text[], in_dropped text[],
     in_kept_item bigint[], in_kept_job text[], in_kept_sequence bigint[], in_kept bytea[],
     in_label_item bigint[], in_label_namespace text[], in_label_name text[], in_label_value text[],
-    in_label_job text[],
+    in_label_job text[], in_label_first bigint[],
     in_inherit_item bigint[], in_inherit_job text[], in_inherit_source text[], in_inherit_sequence bigint[],
     OUT failed text[], OUT positions bigint[]
 ) LANGUAGE plpgsql VOLATILE
@@ -136,29 +138,21 @@ BEGIN
                     job_id, position, namespace, queue, kind, priority, state, claimable, ready_at_us, is_held,
                     sequence, head, updated_at_us, job
                 )
-                SELECT a.job, positions[e.place], a.namespace, a.queue, a.kind, a.priority, a.state, a.claimable,
+                SELECT a.job, positions[a.first], a.namespace, a.queue, a.kind, a.priority, a.state, a.claimable,
                     a.ready, a.held, a.sequence, a.head, a.updated, a.status
-                FROM unnest(in_job, in_namespace, in_guard, in_queue, in_kind, in_priority, in_state, in_claimable,
-                    in_ready, in_held, in_sequence, in_head, in_updated, in_status) WITH ORDINALITY
-                    AS a (job, namespace, guard, queue, kind, priority, state, claimable, ready, held, sequence, head,
-                    updated, status, place)
-                JOIN (
-                    SELECT f.item, f.place FROM unnest(in_event_item, in_event_version) WITH ORDINALITY
-                        AS f (item, version, place) WHERE f.version = 1
-                ) AS e ON e.item = a.place
+                FROM unnest(in_job, in_namespace, in_guard, in_queue, in_kind, in_priority, in_first, in_state,
+                    in_claimable, in_ready, in_held, in_sequence, in_head, in_updated, in_status) WITH ORDINALITY
+                    AS a (job, namespace, guard, queue, kind, priority, first, state, claimable, ready, held, sequence,
+                    head, updated, status, place)
                 WHERE a.guard = 0 AND is_fine[a.place]
                 ORDER BY a.job;
 
                 INSERT INTO jobledger.job
                     (position, job_id, namespace, owner, key, kind, queue, priority, created_at_us)
-                SELECT positions[e.place], a.job, a.namespace, a.owner, a.key, a.kind, a.queue, a.priority, a.created
+                SELECT positions[a.first], a.job, a.namespace, a.owner, a.key, a.kind, a.queue, a.priority, a.created
                 FROM unnest(in_job, in_namespace, in_owner, in_guard, in_key, in_kind, in_queue, in_priority,
-                    in_created) WITH ORDINALITY
-                    AS a (job, namespace, owner, guard, key, kind, queue, priority, created, place)
-                JOIN (
-                    SELECT f.item, f.place FROM unnest(in_event_item, in_event_version) WITH ORDINALITY
-                        AS f (item, version, place) WHERE f.version = 1
-                ) AS e ON e.item = a.place
+                    in_created, in_first) WITH ORDINALITY
+                    AS a (job, namespace, owner, guard, key, kind, queue, priority, created, first, place)
                 WHERE a.guard = 0 AND is_fine[a.place];
 
                 INSERT INTO jobledger.submission (namespace, owner, submission, job_id)
@@ -169,13 +163,9 @@ BEGIN
                 ORDER BY a.namespace, a.owner, a.submission;
 
                 INSERT INTO jobledger.job_label (namespace, name, value, position, job_id)
-                SELECT b.namespace, b.name, b.value, positions[e.place], b.job
-                FROM unnest(in_label_item, in_label_namespace, in_label_name, in_label_value, in_label_job)
-                    AS b (item, namespace, name, value, job)
-                JOIN (
-                    SELECT f.item, f.place FROM unnest(in_event_item, in_event_version) WITH ORDINALITY
-                        AS f (item, version, place) WHERE f.version = 1
-                ) AS e ON e.item = b.item
+                SELECT b.namespace, b.name, b.value, positions[b.first], b.job
+                FROM unnest(in_label_item, in_label_namespace, in_label_name, in_label_value, in_label_job,
+                    in_label_first) AS b (item, namespace, name, value, job, first)
                 WHERE is_fine[b.item];
             END IF;
 
