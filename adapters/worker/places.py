@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import linecache
+import re
 import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial, partialmethod
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Any
+from typing import Any, Final
 
 from jobledger.adapters.worker.awaiting import AsyncJobContext
 from jobledger.adapters.worker.context import JobContext
 from jobledger.domain.answers import Progress
 from jobledger.domain.errors import InvalidHookError
+
+_DEFINITION: Final = re.compile(r"\s*(async\s+def|def|class)\b")
 
 OFFERED: Mapping[str, Any] = {
     "AsyncJobContext": AsyncJobContext,
@@ -24,23 +29,30 @@ OFFERED: Mapping[str, Any] = {
 """Names that are understood in annotations even where a module imports them for type checkers only."""
 
 
-def mistake(target: object, problem: str, *, owner: type | None = None) -> InvalidHookError:
-    """The error for a mistake in a function or class; ``owner`` is the class that a method belongs to."""
-    return InvalidHookError(place_of(target, owner), problem)
+def mistake(target: object, problem: str, *, owner: type | None = None, line: int | None = None) -> InvalidHookError:
+    """The error for a mistake in a function or class, with its source line (or the one given).
 
-
-def place_of(target: object, owner: type | None = None, line: int | None = None) -> str:
-    """``path.py:LINE Class.method`` as a terminal can open it; the path is shortened below the working directory."""
-    raw = inspect.unwrap(target) if callable(target) and not isinstance(target, type) else target
+    ``owner`` is the class that a method belongs to.
+    """
+    raw = _raw(target)
     name = getattr(raw, "__name__", None) or type(raw).__name__
     if owner is not None:
         name = f"{owner.__name__}.{name}"
     try:
         path = Path(inspect.getsourcefile(raw) or "")  # type: ignore[arg-type]  # what has no source raises TypeError
-        line = line or inspect.getsourcelines(raw)[1]  # type: ignore[arg-type]  # the same
+        lines, first = inspect.getsourcelines(raw)  # type: ignore[arg-type]  # the same
     except (OSError, TypeError):
-        return name
-    return f"{_shortened(path)}:{line} {name}"
+        return InvalidHookError(name, problem)
+    number = line or first + next((place for place, text in enumerate(lines) if _DEFINITION.match(text)), 0)
+    source = linecache.getline(str(path), number).strip()
+    return InvalidHookError(f"{_shortened(path)}:{number} {name}", problem, source)
+
+
+def _raw(target: object) -> object:
+    """What stands in the source: the function behind decorators and partials."""
+    while isinstance(target, partial | partialmethod):
+        target = target.func
+    return inspect.unwrap(target) if callable(target) and not isinstance(target, type) else target
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +93,18 @@ def meaning(annotation: Any, function: Any, names: Mapping[str, Any]) -> Any:
 
     Raises:
         NameError: it names something that is not defined (yet).
+        InvalidHookError: it is no type.
     """
     scope = getattr(inspect.unwrap(function), "__globals__", {})
     local = {name: value for name, value in OFFERED.items() if name not in scope} | dict(names)
     holder = SimpleNamespace(__annotations__={"it": annotation})
-    return typing.get_type_hints(holder, scope, local, include_extras=True)["it"]
+    try:
+        return typing.get_type_hints(holder, scope, local, include_extras=True)["it"]
+    except NameError:
+        raise
+    except Exception as error:  # noqa: BLE001  # an annotation as text may be any expression, and raise anything
+        problem = f"the annotation {annotation!r} cannot be understood ({type(error).__name__}: {error})"
+        raise mistake(function, f"{problem}; write a type") from None
 
 
 def members(kind: Any) -> tuple[Any, ...]:

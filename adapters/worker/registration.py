@@ -37,13 +37,22 @@ class DurableJob:
     parameters: Parameters
     hooks: Hooks
     executor: ExecutorName
+    factory: Callable[[], Any] | None = None
 
     def instance(self) -> tuple[Callable[..., Any], BoundHooks]:
-        """A fresh handler: what to call, and its hooks."""
+        """A fresh handler: what to call, and its hooks.
+
+        Raises:
+            TypeError: the factory made something else.
+        """
         if not isinstance(self.target, type):
             return self.target, BoundHooks(self.hooks)
-        made = self.target()
-        return made.run, BoundHooks(self.hooks, made)
+        made: Any = self.target() if self.factory is None else self.factory()
+        if isinstance(made, self.target):
+            handler: Any = made
+            return handler.run, BoundHooks(self.hooks, handler)
+        msg = f"the factory of {self.target.__name__} made a {type(made).__name__}"
+        raise TypeError(msg)
 
 
 @dataclass(slots=True)
@@ -56,6 +65,7 @@ class _Declaration:
     target: Any
     names: Mapping[str, Any]
     executor: ExecutorName = "thread"
+    factory: Callable[[], Any] | None = None
     checked: DurableJob | None = None
 
     def check(self) -> DurableJob:
@@ -77,6 +87,7 @@ def durable_job(
     policy: str = DEFAULT,
     controls: tuple[str, ...] = CONTROLS,
     executor: ExecutorName = "thread",
+    factory: Callable[[], Any] | None = None,
 ) -> Callable[[Target], Target]:
     """Register a class or a function as the handler of one kind of job.
 
@@ -90,6 +101,8 @@ def durable_job(
         controls: those that operators may use on such jobs: pause, cancel, retry.
         executor: ``process`` for handlers that compute: each runs in a child process, which finds the handler by its
             name in its module. A crash of that process is a failed attempt.
+        factory: makes the instance of a class for each attempt, called without arguments: the place to hand in what the
+            handler needs, as a connection pool. ``None``: the class is called so itself.
 
     Raises:
         InvalidHookError: the shape is mistaken; what cannot be seen yet is checked by ``JobHost``.
@@ -102,7 +115,8 @@ def durable_job(
         if not (inspect.isclass(given) or inspect.isfunction(given)):
             raise mistake(target, f"@durable_job stands on a {type(target).__name__}; put it on a class or a function")
         _require_arguments(target, kind, policy, controls, executor)
-        declaration = _Declaration(kind, policy, tuple(controls), target, dict(names), executor)
+        _require_factory(target, factory)
+        declaration = _Declaration(kind, policy, tuple(controls), target, dict(names), executor, factory)
         with suppress(NameError):  # the name may be defined further down in the module; the host looks again
             declaration.check()
         setattr(target, _DECLARATION, declaration)
@@ -149,6 +163,19 @@ def _require_arguments(target: Any, kind: Any, policy: Any, controls: Any, execu
         place_in_module(target)
 
 
+def _require_factory(target: Any, factory: Any) -> None:
+    if factory is None:
+        return
+    if not isinstance(target, type):
+        raise mistake(target, "@durable_job: a factory makes instances of a class; a function needs none: remove it")
+    try:
+        with suppress(ValueError):  # some of Python's own types do not say what they take
+            inspect.signature(factory).bind()
+    except TypeError as error:
+        problem = f"the factory cannot be called without arguments ({error})"
+        raise mistake(target, f"@durable_job: {problem}; bind them, as with a lambda or functools.partial") from None
+
+
 def _checked(declared: _Declaration) -> DurableJob:
     target, names = declared.target, declared.names
     is_class = isinstance(target, type)
@@ -162,11 +189,20 @@ def _checked(declared: _Declaration) -> DurableJob:
     hooks = hooks_of(target, names) if is_class else Hooks()
     parameters = parameters_of(function, names, owner=owner, is_async=is_async)
     if is_class:
-        _require_constructible(target)
+        if declared.factory is None:
+            _require_constructible(target)
         if not hooks.has_pair:
             require_no_lost_state(target)
     return DurableJob(
-        declared.kind, declared.policy, declared.controls, target, is_async, parameters, hooks, declared.executor
+        kind=declared.kind,
+        policy=declared.policy,
+        controls=declared.controls,
+        target=target,
+        is_async=is_async,
+        parameters=parameters,
+        hooks=hooks,
+        executor=declared.executor,
+        factory=declared.factory,
     )
 
 
@@ -189,6 +225,8 @@ def _require_constructible(job: type) -> None:
     try:
         inspect.signature(job).bind()
     except TypeError as error:
-        raise mistake(job, f"it cannot be made without arguments ({error}); give its parameters defaults") from None
+        raise mistake(
+            job, f"it cannot be made without arguments ({error}); give its parameters defaults, or name a factory"
+        ) from None
     except ValueError:
         return

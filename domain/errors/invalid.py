@@ -92,14 +92,15 @@ class UnknownKindError(InvalidError):
 
 @dataclass(eq=False, repr=False)
 class InvalidHookError(InvalidError):
-    """A job class or function has the wrong shape."""
+    """A job class or function has the wrong shape; ``source`` is the line that shows it, where there is one."""
 
     code = "invalid_hook"
     where: str
     problem: str
+    source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.problem}"
+        return f"{self.where} `{self.source}`: {self.problem}" if self.source else f"{self.where}: {self.problem}"
 
 
 @dataclass(eq=False, repr=False)

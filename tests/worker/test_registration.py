@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +22,7 @@ from jobledger.adapters.worker import (
 )
 from jobledger.domain.answers import Progress
 from jobledger.domain.errors import InvalidHookError
+from tests.worker.hosting import ran
 
 if TYPE_CHECKING:
     from decimal import Decimal as ForTypeCheckersOnly
@@ -221,6 +224,58 @@ def state_changes_unsaved() -> None:
             self.count += 1
 
 
+def state_changes_in_place() -> None:
+    @durable_job("k")
+    class Job:
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+
+        def run(self, job: JobContext) -> None:
+            self.seen.append(job.attempt)
+
+
+def state_of_a_base_changes_in_place() -> None:
+    class Base:
+        def __init__(self) -> None:
+            self.totals = Counter[str]()
+
+    @durable_job("k")
+    class Job(Base):
+        def run(self) -> None:
+            self.totals.update(["x"])
+
+
+def annotation_is_no_expression() -> None:
+    def job(job: JobContext, n: Any) -> None: ...
+
+    job.__annotations__["n"] = "int |"
+    durable_job("k")(job)
+
+
+def annotation_breaks() -> None:
+    def job(job: JobContext, n: Any) -> None: ...
+
+    job.__annotations__["n"] = "1 + 'a'"
+    durable_job("k")(job)
+
+
+def on_a_partial() -> None:
+    def job(job: JobContext, n: int) -> None: ...
+
+    durable_job("k")(partial(job, n=1))
+
+
+def factory_of_a_function() -> None:
+    @durable_job("k", factory=dict)
+    def job() -> None: ...
+
+
+def factory_that_needs_arguments() -> None:
+    @durable_job("k", factory=Client.update)  # type: ignore[arg-type]  # the mistake
+    class Job:
+        def run(self) -> None: ...
+
+
 def state_is_assigned_in_a_tuple() -> None:
     @durable_job("k")
     class Job:
@@ -384,6 +439,13 @@ def on_an_instance() -> None:
         (kind_is_empty, "job", "kind: it must not be empty"),
         (unknown_control, "job", "controls are a tuple of pause, cancel, retry"),
         (on_an_instance, "object", "put it on a class or a function"),
+        (on_a_partial, "job", "stands on a partial; put it on a class or a function"),
+        (state_changes_in_place, "Job.run", "'self.seen' changes while the job runs"),
+        (state_of_a_base_changes_in_place, "Job.run", "'self.totals' changes while the job runs"),
+        (annotation_is_no_expression, "job", "'int |' cannot be understood (SyntaxError"),
+        (annotation_breaks, "job", "cannot be understood (TypeError"),
+        (factory_of_a_function, "job", "a function needs none: remove it"),
+        (factory_that_needs_arguments, "Job", "the factory cannot be called without arguments"),
     ],
 )
 def test_a_mistake_is_refused_where_it_stands(mistaken: Callable[[], object], place: str, problem: str) -> None:
@@ -400,6 +462,63 @@ def test_a_mistake_names_file_and_line() -> None:
 
     line = state_changes_unsaved.__code__.co_firstlineno + 7
     assert refusal.value.where.endswith(f"test_registration.py:{line} Job.run")
+    assert refusal.value.source == "self.count += 1"
+    assert "Job.run `self.count += 1`: 'self.count' changes while the job runs" in str(refusal.value)
+
+
+def test_a_mistake_in_a_shape_shows_the_definition_and_not_its_decorators() -> None:
+    with pytest.raises(InvalidHookError) as refusal:
+        factory_that_needs_arguments()
+
+    assert refusal.value.source == "class Job:"
+
+
+class Client:
+    """A thing outside: what a call does to it is no state of the job."""
+
+    def update(self, rows: int) -> int:
+        return rows
+
+
+def test_calls_of_things_that_are_no_collections_are_no_state(memory: JobStore) -> None:
+    @durable_job("k")
+    class Job:
+        def __init__(self) -> None:
+            self.client = Client()
+
+        def run(self) -> int:
+            return self.client.update(4)
+
+    assert ran(memory, Job, "k").result == 4
+
+
+def test_a_factory_hands_in_what_a_handler_needs(memory: JobStore) -> None:
+    made: list[str] = []
+
+    def factory() -> Any:
+        made.append("one")
+        return Needy(7)
+
+    @durable_job("k", factory=factory)
+    class Needy:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def run(self, job: JobContext) -> int:
+            if job.attempt == 1:
+                raise OSError
+            return self.number
+
+    assert ran(memory, Needy, "k").result == 7
+    assert made == ["one", "one"]
+
+
+def test_a_factory_that_makes_something_else_fails_the_attempt(memory: JobStore) -> None:
+    @durable_job("k", factory=dict)
+    class Job:
+        def run(self) -> None: ...
+
+    assert str(ran(memory, Job, "k", policy="small").error) == "TypeError: the factory of Job made a dict"
 
 
 @durable_job("later")
@@ -510,7 +629,7 @@ def test_a_handler_that_is_given_twice_is_said_to_be_given_twice(memory: JobStor
     @durable_job("k")
     def handler() -> None: ...
 
-    with pytest.raises(InvalidHookError, match="handler: it is given twice; name each handler once"):
+    with pytest.raises(InvalidHookError, match=r"handler `.*`: it is given twice; name each handler once"):
         JobHost(memory, [handler, handler])
 
 
