@@ -154,6 +154,9 @@ class AsyncJobStore:
     export_job = _awaitable(JobStore.export_job)
     import_bundle = _awaitable(JobStore.import_bundle)
     replay = _awaitable(JobStore.replay)
+    anchor = _awaitable(JobStore.anchor)
+    verify_anchors = _awaitable(JobStore.verify_anchors)
+    prove = _awaitable(JobStore.prove)
     rebuild = _awaitable(JobStore.rebuild)
 
     async def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:  # noqa: ASYNC109  # the store's own name

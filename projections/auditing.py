@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobledger.domain.bounds import require_text
+from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
 from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError, UnknownJobError
 from jobledger.domain.job import Job
 from jobledger.domain.ports import Loaded, Reader
 from jobledger.domain.replaying import PAGE, advance, recorded
-from jobledger.projections import audit
+from jobledger.projections import anchors, audit
+from jobledger.projections.anchors import Anchor, Proof
 from jobledger.projections.audit import Verification
 from jobledger.projections.bundles import stated
 from jobledger.projections.checking import Difference, Replay, differences
+from jobledger.projections.rules import Problem
 
 if TYPE_CHECKING:
     from jobledger.domain.store import Setting
@@ -61,6 +63,33 @@ class AuditReads:
         beside = audit.verify_beside(storage, namespace)
         if not beside.ok:
             yield beside
+
+    def anchor(self, earlier: Sequence[Anchor] = ()) -> tuple[Anchor, list[Problem]]:
+        """The head of the tree over everything that is stored, and what earlier anchors say against it.
+
+        It is of the whole store, whatever the namespace: the log is one.
+        """
+        with self._setting.storage.reading() as reader:
+            return anchors.take(reader, earlier)
+
+    def verify_anchors(self, earlier: Sequence[Anchor]) -> Verification:
+        """Hold the log against anchors that were taken before: they alone find a history that was rewritten whole."""
+        with self._setting.storage.reading() as reader:
+            problems = anchors.check(anchors.whole_log(reader), earlier)
+        return Verification("", 0, tuple(problems))
+
+    def prove(self, job_id: str, sequence: int, anchor: Anchor) -> Proof:
+        """Prove one event of a job against an anchor.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            UnknownSequenceError: the job has no such event.
+            InvalidRequestError: the event is newer than the anchor, or the log is not the one that was anchored.
+        """
+        require_integer("sequence", sequence, 1, INTEGER_MAX)
+        with self._setting.storage.reading() as reader:
+            self._require_known(reader, require_text("job_id", job_id))
+            return anchors.prove(reader, job_id, sequence, anchor)
 
     def replay(self) -> Replay:
         """Fold every job's events with this release's code, and compare each state with the stored one, field by field.

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from jobledger.adapters.auditing.verifying import verify_everything
 from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.cli.anchoring import anchors_in, verify_proof, verify_signatures
 from jobledger.adapters.cli.commands import KEEP, command
 from jobledger.adapters.cli.parsing import label_filter
 from jobledger.adapters.terminal.desk import Desk
@@ -21,14 +22,14 @@ from jobledger.domain.errors import InvalidRequestError
 from jobledger.projections.audit import is_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from jobledger.projections.audit import Verification
 
 
 def register(app: typer.Typer) -> None:
     """Give these commands to an app."""
-    command(app, KEEP, "verify ID", "verify --all --json", "verify --export jobs.jsonl.zst")(verify)
+    command(app, KEEP, "verify ID", "verify --all --json", "verify --all --anchors anchors.jsonl")(verify)
     command(app, KEEP, "export ID --to job.jsonl", "export --owner team-a --to team-a.jsonl.zst")(export)
     command(app, KEEP, "import jobs.jsonl.zst --store sqlite:///post-mortem.db", name="import")(import_)
     command(app, KEEP, "replay", "replay jobs.jsonl.zst")(replay)
@@ -41,23 +42,49 @@ def verify(
     bundle: Annotated[
         str | None, typer.Option("--export", metavar="FILE", help="A bundle that `export` wrote; no store is needed.")
     ] = None,
+    anchors: Annotated[
+        str | None, typer.Option("--anchors", metavar="FILE", help="Hold the log against anchors; also with --all.")
+    ] = None,
+    proof: Annotated[
+        str | None, typer.Option("--proof", metavar="FILE", help="A proof that `prove` wrote; no store is needed.")
+    ] = None,
+    public_key: Annotated[
+        str | None, typer.Option("--public-key", metavar="HEX", help="Require anchors to be signed with this key.")
+    ] = None,
 ) -> None:
     """Check a job's whole history: every digest, every fence, every rule; exit code 4 if anything is wrong."""
-    if (job_id is not None) + all_ + (bundle is not None) != 1:
-        raise InvalidRequestError("ID", "give one job's id, --all for every job of the namespace, or --export FILE")
+    asked = (job_id is not None, all_ or anchors is not None, bundle is not None, proof is not None)
+    if sum(asked) != 1:
+        raise InvalidRequestError("ID", "give one job's id, --all (and --anchors FILE), --export FILE, or --proof FILE")
     if bundle is not None:
         is_ok = _verify_all(desk, JobStore.verify_export(bundle))
-    elif job_id is None:
-        with desk.open() as store:
-            total = sum(store.counts().values())
-        is_ok = _verify_all(desk, desk.counted(verify_everything(desk.url, desk.namespace), "verifying", total))
-    else:
+    elif proof is not None:
+        is_ok = _verify_one(desk, verify_proof(proof, public_key))
+    elif job_id is not None:
         with desk.open() as store:
             found = store.verify(job_id)
-        desk.answer(_verdict([found], found.events, 1), *_verdict_lines(found))
-        is_ok = found.ok
+        is_ok = _verify_one(desk, found)
+    else:
+        is_ok = _verify_all(desk, _everything(desk, all_=all_, anchors=anchors, public_key=public_key))
     if not is_ok:
         raise typer.Exit(CORRUPT)
+
+
+def _everything(desk: Desk, *, all_: bool, anchors: str | None, public_key: str | None) -> Iterator[Verification]:
+    """What `--all` and `--anchors` ask for, one after the other."""
+    with desk.open() as store:
+        total = sum(store.counts().values())
+        if anchors is not None:
+            known = anchors_in(anchors)
+            yield verify_signatures(known, public_key)
+            yield store.verify_anchors(known)
+    if all_:
+        yield from desk.counted(verify_everything(desk.url, desk.namespace), "verifying", total)
+
+
+def _verify_one(desk: Desk, found: Verification) -> bool:
+    desk.answer(_verdict([found], found.events, 1), *_verdict_lines(found))
+    return found.ok
 
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The bundle (- is the standard input).")]

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from jobledger.domain.lease import Fence
     from jobledger.domain.policies import Backoff, Policy
     from jobledger.domain.store import KEEP, Completion
+    from jobledger.projections.anchors import Anchor, Proof
     from jobledger.projections.audit import Verification
     from jobledger.projections.auditing import RebuildReport
     from jobledger.projections.bundles import ExportReport
@@ -100,6 +101,7 @@ _HOMES = {
         "JobStatus",
         "Lease",
         "Progress",
+        "Proof",
         "Refusal",
         "Renewal",
         "Resource",
@@ -114,6 +116,7 @@ _HOMES = {
     "jobledger.domain.lease": ("Fence",),
     "jobledger.domain.policies": ("Backoff", "Policy"),
     "jobledger.domain.store": ("KEEP", "Completion"),
+    "jobledger.projections.anchors": ("Anchor", "Proof"),
     "jobledger.projections.audit": ("Verification",),
     "jobledger.projections.auditing": ("RebuildReport",),
     "jobledger.projections.bundles": ("ExportReport",),
@@ -127,6 +130,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "KEEP",
+    "Anchor",
     "AsyncJobContext",
     "AsyncJobStore",
     "Backoff",
@@ -164,6 +168,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Progress",
+    "Proof",
     "RebuildReport",
     "RecordedEvent",
     "Refusal",

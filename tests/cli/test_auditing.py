@@ -93,3 +93,40 @@ def test_what_cannot_be_done_names_the_next_step(desk: Desk, tmp_path: Path, arg
     assert shown.code in (1, 2, 3)
     assert shown.err.startswith("jobledger: ")
     assert not (tmp_path / "missing").exists()
+
+
+def test_a_log_is_anchored_outside_and_held_against_it(desk: Desk, job_id: str, tmp_path: Path) -> None:
+    """Signed; what was rewritten below an anchor is found, and then no further anchor is added."""
+    anchors, key = str(tmp_path / "anchors.jsonl"), str(tmp_path / "audit.pem")
+    public = desk("anchor", "--new-key", key, "--json").document["public_key"]
+    first = desk("anchor", "--key", key, "--to", anchors, "--json")
+    desk("release", job_id, "--reason", "mended")
+    second = desk("anchor", "--key", key, "--to", anchors, "--json")
+
+    assert (first.document["size"], second.document["size"]) == (2, 3)
+    assert desk("verify", "--all", "--anchors", anchors, "--public-key", public).code == 0
+    assert desk("verify", "--anchors", anchors).out == "verify: ok (0 jobs, 0 events)\n"
+    unsigned = desk("verify", "--anchors", anchors, "--public-key", "00" * 32, "--json")
+    assert {problem["rule"] for problem in unsigned.document["problems"]} == {"signature"}
+
+    tamper(desk.path, "DELETE FROM stored_events WHERE originator_version = 3")
+
+    refused = desk("anchor", "--key", key, "--to", anchors)
+    assert (desk("verify", "--anchors", anchors).code, refused.code) == (4, 4)
+    assert "nothing was added" in refused.out
+    assert len(Path(anchors).read_bytes().splitlines()) == 2
+
+
+def test_one_event_is_proved_without_the_store(desk: Desk, job_id: str, tmp_path: Path) -> None:
+    anchors, proof = str(tmp_path / "anchors.jsonl"), tmp_path / "proof.json"
+    assert desk("anchor", "--to", anchors).code == 0
+    assert desk("prove", job_id, "2", "--anchors", anchors, "--to", str(proof)).code == 0
+    desk.path.unlink()
+
+    assert desk("verify", "--proof", str(proof)).code == 0
+    proof.write_text(proof.read_text("utf-8").replace("the disk is full", "the dish is full"), encoding="utf-8")
+    changed = desk("verify", "--proof", str(proof), "--json")
+
+    assert changed.code == 4
+    assert [problem["rule"] for problem in changed.document["problems"]] == ["proof"]
+    assert desk("anchor", "--to", "-").code == 3
