@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from jobledger.adapters.bundles.files import lines_in, written
 from jobledger.adapters.bundles.importing import ImportReport, import_bundle
+from jobledger.adapters.calendars import ZoneCalendar
 from jobledger.adapters.storage.clocks import SystemClock
 from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.storage.memory import MemoryStorage
@@ -22,10 +23,11 @@ from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.domain.bounds import require_span, require_text
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
 from jobledger.domain.ports import JobFilter
-from jobledger.domain.store import JobCommands, Setting
+from jobledger.domain.store import FiringCommands, JobCommands, Setting
 from jobledger.projections.bundles import ExportReport, Scope, export, lines_of
 from jobledger.projections.checking import Replay, replay_bundle, verify_bundle
 from jobledger.projections.reads import JobReads
+from jobledger.projections.schedules import ScheduleReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +45,13 @@ DEFAULT_URL: Final = "sqlite:///jobledger.db"
 LOOK_EVERY: Final = timedelta(seconds=1)
 
 
+class Schedules(FiringCommands, ScheduleReads):
+    """Recurring jobs: put, hold, release, remove, trigger, backfill; fire what is due; and every question about them.
+
+    Reached as ``store.schedules``. Source: the rules of ``jobledger.domain.schedules`` over the store's storage.
+    """
+
+
 class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
     """Jobs in one store and namespace: every command, every question; safe to share between threads.
 
@@ -54,6 +63,7 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         """Use ``open``; a setting is given by tests and by simulations."""
         super().__init__(setting)
         self.namespace = setting.namespace
+        self.schedules = Schedules(setting, ZoneCalendar())
 
     @classmethod
     def open(

@@ -15,6 +15,8 @@ from jobledger.domain.values import Body, Json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from jobledger.domain.events import Origin
+
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
@@ -221,7 +223,7 @@ def status_of(
         limits=job.policy,
         controls=job.controls,
         submission=job.submission,
-        origin=f"{job.origin.how} of {job.origin.of} at {job.origin.sequence}" if job.origin else None,
+        origin=_origin_text(job.origin) if job.origin else None,
         state=job.state,
         generation=job.generation,
         lease=lease,
@@ -243,3 +245,8 @@ def status_of(
         created_at=job.created_at,
         updated_at=job.updated_at,
     )
+
+
+def _origin_text(origin: Origin) -> str:
+    at = origin.sequence if origin.instant is None else f"{origin.instant.replace(tzinfo=None).isoformat()}Z"
+    return f"{origin.how} of {origin.of} at {at}"

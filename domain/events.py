@@ -42,7 +42,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a job comes from: a rerun or fork of a job at a sequence, or an occurrence of a schedule."""
+    """Where a job comes from: a rerun or fork of a job at a sequence, or an occurrence of a schedule at an instant.
+
+    ``of`` is the job's id, or the schedule's name.
+    """
 
     __pydantic_config__: ClassVar[Any] = STORED_SHAPE
     how: Literal["rerun", "fork", "occurrence"]
@@ -51,6 +54,7 @@ class Origin:
     by: str = ""
     reason: str = ""
     from_checkpoint: bool = False
+    instant: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

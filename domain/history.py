@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from jobledger.domain import events
+from jobledger.domain import events, schedule_events
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import STORED_SHAPE, Event
 from jobledger.domain.values import sha256_hex
@@ -44,6 +44,13 @@ TOPICS: Final[Mapping[str, type[Event]]] = {
     "job.archived": events.Archived,
     "job.erased": events.Erased,
     "group.epoch_advanced": events.EpochAdvanced,
+    "schedule.created": schedule_events.ScheduleCreated,
+    "schedule.changed": schedule_events.ScheduleChanged,
+    "schedule.held": schedule_events.ScheduleHeld,
+    "schedule.released": schedule_events.ScheduleReleased,
+    "schedule.fired": schedule_events.ScheduleFired,
+    "schedule.skipped": schedule_events.ScheduleSkipped,
+    "schedule.removed": schedule_events.ScheduleRemoved,
 }
 """Every topic that may stand in a store. A topic never changes and is never used again for something else."""
 

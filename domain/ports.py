@@ -14,6 +14,7 @@ from jobledger.domain.errors import StoreUnavailableError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import LeaseRow
+from jobledger.domain.schedules.ports import ScheduleReader, ScheduleWriter
 from jobledger.domain.values import Body
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class Append:
     inherit: Inherit | None = None
 
 
-class Reader(Protocol):
+class Reader(ScheduleReader, Protocol):
     """One consistent view of the store."""
 
     def now(self) -> datetime:
@@ -312,7 +313,7 @@ class Reader(Protocol):
         ...
 
 
-class Session(Reader, Protocol):
+class Session(Reader, ScheduleWriter, Protocol):
     """One transaction that may write; leaving its block commits, an exception rolls everything back."""
 
     @property

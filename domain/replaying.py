@@ -66,24 +66,24 @@ def advance(job: Job | None, event: RecordedEvent) -> Job:
         raise HistoryCorruptError(event.stream, event.sequence, str(error)) from error
 
 
-def sequence_at(reader: Reader, job: Job, instant: datetime) -> int:
-    """The last sequence at or before an instant, found by halving (times never decrease within a job).
+def sequence_at(reader: Reader, stream: str, head: int, instant: datetime) -> int:
+    """The last sequence at or before an instant, found by halving (times never decrease within a stream).
 
     Raises:
-        UnknownSequenceError: the job was created later.
+        UnknownSequenceError: its first event came later.
     """
-    low, high = 0, job.sequence
+    low, high = 0, head
     while low < high:
         middle = (low + high + 1) // 2
-        stored = reader.records(job.id, after=middle - 1, upto=middle, limit=1)
+        stored = reader.records(stream, after=middle - 1, upto=middle, limit=1)
         if not stored:
-            raise HistoryCorruptError(job.id, middle, "the event is missing")
+            raise HistoryCorruptError(stream, middle, "the event is missing")
         if read(stored[0]).at <= instant:
             low = middle
         else:
             high = middle - 1
     if low == 0:
-        raise UnknownSequenceError(job.id, f"and none by {instant.isoformat()}", job.sequence)
+        raise UnknownSequenceError(stream, f"and none by {instant.isoformat()}", head)
     return low
 
 

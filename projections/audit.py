@@ -16,7 +16,8 @@ from jobledger.domain.replaying import PAGE
 from jobledger.domain.store.operating import group_stream
 from jobledger.domain.values import encode_json, is_body
 from jobledger.projections.rules import Problem, Walk
-from jobledger.projections.walking import GROUP, JOB, UNREADABLE, walk_all
+from jobledger.projections.schedule_rules import check_schedule, check_schedule_snapshot
+from jobledger.projections.walking import GROUP, JOB, SCHEDULE, UNREADABLE, walk_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +58,8 @@ def verify(reader: Reader, stream: str) -> Verification:
         walk.report(0, "status_row", corrupt.problem)
     epochs = _Epochs(reader)
     for recorded in walk_all(walk, placed(reader, stream), reader.body):
+        if walk.schedule is not None:
+            check_schedule_snapshot(reader, walk, recorded.sequence)
         if walk.job is None:
             continue
         epochs.see(walk, recorded.event)
@@ -194,6 +197,8 @@ def namespace_of(reader: Reader, stream: str, default: str | None = None) -> str
 def _check_beside(reader: Reader, walk: Walk, loaded: Loaded | None, *, is_row_readable: bool) -> None:
     if walk.kind == GROUP:
         _check_group(reader, walk)
+    elif walk.kind == SCHEDULE:
+        check_schedule(reader, walk)
     elif walk.kind == JOB or loaded is not None:
         if loaded is not None:
             _check_rows(reader, walk, loaded)

@@ -56,7 +56,7 @@ class JobReads(AuditReads):
             if at is None:
                 return shown(reader, loaded)
             if isinstance(at, datetime):
-                at = sequence_at(reader, loaded.job, require_instant("at", at))
+                at = sequence_at(reader, job_id, loaded.job.sequence, require_instant("at", at))
             return _status_at(reader, loaded.job, require_sequence(loaded.job, at))
 
     def find(self, owner: str, key: str) -> JobStatus | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.schedules.state import ScheduleState
     from jobledger.domain.values import Body
 
 
@@ -37,7 +38,8 @@ class Walk:
 
     ``kind`` is the first word of its topics, ``position`` and ``at`` those of its last event, ``leading`` that event
     with its cause, ``commands`` the ids of all causes, ``owed`` what the same command has to record next. ``job`` and
-    what follows are of a job's stream, ``epoch`` of a group's.
+    what follows are of a job's stream, ``epoch`` of a group's, ``schedule`` and ``occurrences`` (the sequences by the
+    jobs that were made) of a schedule's.
     """
 
     stream: str
@@ -54,6 +56,8 @@ class Walk:
     units: dict[str, Body] = field(default_factory=dict[str, "Body"])
     effects: dict[str, events.AppliedEffect] = field(default_factory=dict[str, events.AppliedEffect])
     epoch: int = 1
+    schedule: ScheduleState | None = None
+    occurrences: dict[str, int] = field(default_factory=dict[str, int])
 
     def report(self, sequence: int, rule: str, text: str) -> None:
         """Note a problem, up to ``PROBLEMS_MAX``."""

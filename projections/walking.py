@@ -10,6 +10,7 @@ from jobledger.domain.history import read
 from jobledger.domain.replaying import advance
 from jobledger.domain.values import is_body
 from jobledger.projections.rules import RULES_OF, Step, Walk
+from jobledger.projections.schedule_rules import see_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 JOB: Final = "job"
 GROUP: Final = "group"
+SCHEDULE: Final = "schedule"
 UNREADABLE: Final = "readable"
 
 BODIES: Final[Mapping[type[events.Event], tuple[str, ...]]] = {
@@ -61,12 +63,8 @@ def see(walk: Walk, placed: Positioned, body_of: BodyOf) -> RecordedEvent:
         walk.report(sequence, "kind", f"a {stored.topic!r} event stands in the stream of a {walk.kind}")
     if walk.at is not None and recorded.at < walk.at:
         walk.report(sequence, "time", f"its time {recorded.at.isoformat()} lies before that of the event before it")
-    if kind == JOB == (walk.kind or kind):
-        _see_job(walk, recorded, body_of)
-    elif isinstance(recorded.event, events.EpochAdvanced):
-        if recorded.event.epoch != walk.epoch + 1:
-            walk.report(sequence, "epoch", f"epoch {recorded.event.epoch} follows {walk.epoch}")
-        walk.epoch = recorded.event.epoch
+    if kind == (walk.kind or kind):
+        _see_kind(walk, kind, recorded, body_of)
     walk.kind, walk.head, walk.count = walk.kind or kind, recorded.digest, sequence
     walk.position, walk.at, walk.leading = placed.position, recorded.at, recorded
     return recorded
@@ -80,6 +78,18 @@ def _see_command(walk: Walk, recorded: RecordedEvent) -> None:
     if cause.id in walk.commands:
         walk.report(recorded.sequence, "command", f"command {cause.id!r} had been applied before")
     walk.commands.add(cause.id)
+
+
+def _see_kind(walk: Walk, kind: str, recorded: RecordedEvent, body_of: BodyOf) -> None:
+    """Check what the event says by the rules of its kind of stream."""
+    if kind == JOB:
+        _see_job(walk, recorded, body_of)
+    elif kind == SCHEDULE:
+        see_schedule(walk, recorded)
+    elif isinstance(recorded.event, events.EpochAdvanced):
+        if recorded.event.epoch != walk.epoch + 1:
+            walk.report(recorded.sequence, "epoch", f"epoch {recorded.event.epoch} follows {walk.epoch}")
+        walk.epoch = recorded.event.epoch
 
 
 def _see_job(walk: Walk, recorded: RecordedEvent, body_of: BodyOf) -> None:

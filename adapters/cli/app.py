@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO
 import typer
 
 from jobledger.adapters.bootstrap import DEFAULT_URL
-from jobledger.adapters.cli import anchoring, auditing, controlling, creating, reading, running, upkeep, watching
+from jobledger.adapters.cli import (
+    anchoring,
+    auditing,
+    controlling,
+    creating,
+    reading,
+    running,
+    scheduling,
+    upkeep,
+    watching,
+)
 from jobledger.adapters.cli.commands import epilog
 from jobledger.adapters.terminal.desk import Desk
 from jobledger.adapters.terminal.documents import document
@@ -72,7 +82,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for commands in (creating, running, reading, watching, controlling, auditing, anchoring, upkeep):
+for commands in (creating, running, reading, watching, controlling, scheduling, auditing, anchoring, upkeep):
     commands.register(app)
 
 

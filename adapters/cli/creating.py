@@ -76,7 +76,7 @@ def create(  # noqa: PLR0913, PLR0917  # a command has an argument for each of i
         queue=queue,
         priority=priority,
         ready_at=ready_of(ready_at, datetime.now(UTC)),
-        controls=_controls(control),
+        controls=controls_of(control),
         labels=labels_of(label or ()),
         submission=submission,
     )
@@ -116,7 +116,8 @@ def fork(
         _show(desk, store.fork(job_id, at_sequence=at, by=operator(by), reason=reason, key=key))
 
 
-def _controls(given: list[str] | None) -> tuple[str, ...]:
+def controls_of(given: list[str] | None) -> tuple[str, ...]:
+    """The controls that were typed; all where none was."""
     if given is None:
         return CONTROLS
     return () if given == [NO_CONTROLS] else tuple(given)

@@ -88,6 +88,23 @@ def ready_of(given: str | None, now: datetime) -> datetime | None:
     return instant_of("ready_at", given)
 
 
+def span_of(field: str, given: str) -> timedelta:
+    """A span: ``90s``, ``5m``, ``2h``, ``1d``."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", given, re.ASCII)
+    if found is None:
+        raise InvalidRequestError(field, f"{given!r} is no span of time; write it as 90s, 5m, 2h or 1d")
+    return timedelta(seconds=min(int(found[1]) * _UNITS[found[2]], SPAN_MAX.total_seconds()))
+
+
+def tables_of(field: str, path: str) -> dict[str, Any]:
+    """The tables of a TOML file, by name."""
+    raw = _contents(field, path, POLICY_FILE_BYTES_MAX)
+    try:
+        return tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequestError(field, f"{path!r} is no TOML file: {error}") from None
+
+
 def _later(field: str, at: datetime, by: timedelta) -> datetime:
     try:
         return at + by
@@ -99,11 +116,7 @@ def policies_of(path: str | None) -> dict[str, Policy]:
     """The policies of a TOML file: a table for each, spans in seconds, sizes in bytes."""
     if path is None:
         return {}
-    raw = _contents("policies", path, POLICY_FILE_BYTES_MAX)
-    try:
-        tables = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequestError("policies", f"{path!r} is no TOML file: {error}") from None
+    tables = tables_of("policies", path)
     return {name: _policy(name, table) for name, table in tables.items()}
 
 

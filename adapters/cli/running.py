@@ -67,6 +67,9 @@ MaxJobs = Annotated[int | None, typer.Option("--max-jobs", metavar="N", help="Dr
 MaxMemory = Annotated[
     int | None, typer.Option("--max-memory", metavar="MB", help="Drain and end once it has more memory than that.")
 ]
+Schedules = Annotated[
+    bool, typer.Option("--schedules", metavar="", help="Also fire the schedules of the store, with any others.")
+]
 LogFormat = Annotated[
     str, typer.Option("--log-format", metavar="FORMAT", help="text, or json: one object for each line.")
 ]
@@ -85,6 +88,7 @@ def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, 
     max_jobs: MaxJobs = None,
     max_memory: MaxMemory = None,
     log_format: LogFormat = "text",
+    schedules: Schedules = False,  # noqa: FBT002  # a flag is typed by its name
     policies: Policies = None,
 ) -> None:
     """Run the jobs of a module's handlers until SIGTERM; makes the store if there is none."""
@@ -104,6 +108,7 @@ def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, 
             queues=queues,
             group=group,
             name=name,
+            schedules=schedules,
             max_jobs=max_jobs,
             max_memory=None if max_memory is None else max_memory * 1_000_000,
         )

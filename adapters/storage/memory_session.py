@@ -16,6 +16,8 @@ from jobledger.adapters.storage.memory_tables import (
     OPEN,
     QUEUED,
     RESOURCES,
+    SCHEDULE_SNAPSHOTS,
+    SCHEDULES,
     SNAPSHOTS,
     STATUS,
     SUBMISSIONS,
@@ -23,10 +25,12 @@ from jobledger.adapters.storage.memory_tables import (
     Draft,
     KeptUnit,
     LiveRow,
+    ScheduleRow,
     StatusRow,
 )
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.rows import decode_job, encode_body, encode_job
+from jobledger.adapters.storage.schedule_rows import decode_schedule, encode_schedule
 from jobledger.domain.decisions.claiming import Claimable
 from jobledger.domain.errors import InvalidRequestError
 from jobledger.domain.job import State
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Append, Clock, GroupRow, StoredBody
+    from jobledger.domain.schedules.ports import ScheduleAppend
+    from jobledger.domain.schedules.state import ScheduleState
 
 
 class MemorySession(MemoryFinder):
@@ -180,6 +186,45 @@ class MemorySession(MemoryFinder):
         self._stage([record])
         self._draft.put(GROUPS, (namespace, name), row)
         return True
+
+    # Schedules --------------------------------------------------------------------------------------------------------
+
+    def append_schedules(self, appends: Sequence[ScheduleAppend]) -> list[bool]:
+        """Write each append whose schedule still stands at its sequence; for each, whether it was written."""
+        return [self._append_schedule(append) for append in appends]
+
+    def _append_schedule(self, append: ScheduleAppend) -> bool:
+        state = append.state
+        row = self._draft.get(SCHEDULES, (state.namespace, state.name))
+        if (row.state.sequence if row else 0) != append.sequence:
+            return False
+        if any(self._record_of(record.stream, record.sequence) for record in append.records):
+            return False
+        self._stage(append.records)
+        self._put_schedule(state, append.head)
+        for snapshot in append.snapshots:
+            self._put_schedule_snapshot(snapshot)
+        return True
+
+    def rewrite_schedule(self, state: ScheduleState, head: str, snapshots: Sequence[ScheduleState]) -> None:
+        """Replace a schedule's row and kept states by rebuilt ones, or make the row that is missing."""
+        self._put_schedule(state, head)
+        for key, _ in self._draft.items(SCHEDULE_SNAPSHOTS):
+            if key[:2] == (state.namespace, state.name):
+                self._draft.drop(SCHEDULE_SNAPSHOTS, key)
+        for snapshot in snapshots:
+            self._put_schedule_snapshot(snapshot)
+
+    def _put_schedule(self, state: ScheduleState, head: str) -> None:
+        encoded = encode_schedule(state)
+        own = decode_schedule(state.namespace, state.name, state.sequence, encoded)
+        self._draft.put(SCHEDULES, (state.namespace, state.name), ScheduleRow(own, encoded, head))
+
+    def _put_schedule_snapshot(self, state: ScheduleState) -> None:
+        key = (state.namespace, state.name, state.sequence)
+        self._draft.put(SCHEDULE_SNAPSHOTS, key, encode_schedule(state))
+
+    # Rebuilding -------------------------------------------------------------------------------------------------------
 
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
         """Replace a job's status row and kept states by rebuilt ones."""

@@ -8,6 +8,8 @@ from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
     LEASES,
+    SCHEDULE_SNAPSHOTS,
+    SCHEDULES,
     SNAPSHOTS,
     STATUS,
     SUBMISSIONS,
@@ -15,6 +17,7 @@ from jobledger.adapters.storage.memory_tables import (
     View,
 )
 from jobledger.domain.ports import Stray
+from jobledger.domain.schedules.state import schedule_stream
 from jobledger.domain.store.operating import group_stream
 
 if TYPE_CHECKING:
@@ -42,3 +45,14 @@ def strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
     for namespace, name in (key for key, _ in view.items(GROUPS)):
         if recorder.position_of(group_stream(namespace, name), 1) is None:
             yield Stray("group", group_stream(namespace, name), name)
+    yield from _schedule_strays(view, recorder)
+
+
+def _schedule_strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
+    for namespace, name in (key for key, _ in view.items(SCHEDULES)):
+        if recorder.position_of(schedule_stream(namespace, name), 1) is None:
+            yield Stray("schedule", schedule_stream(namespace, name), name)
+    for (namespace, name, sequence), _ in view.items(SCHEDULE_SNAPSHOTS):
+        row = view.get(SCHEDULES, (namespace, name))
+        if row is None or row.state.sequence < sequence:
+            yield Stray("schedule_state", schedule_stream(namespace, name), str(sequence))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jobledger.domain.job import Job
     from jobledger.domain.lease import LeaseRow
     from jobledger.domain.ports import GroupRow, ResourceRow, StoredBody
+    from jobledger.domain.schedules.state import ScheduleState
 
 Key = TypeVar("Key", bound="Hashable")
 Row = TypeVar("Row")
@@ -69,6 +70,15 @@ class KeptUnit:
         return UnitRow(self.name, receipt, self.generation, self.sequence)
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule's folded state, as it is read and as it is handed out."""
+
+    state: ScheduleState
+    encoded: bytes
+    head: str
+
+
 # Every job; of those the ones that a claim may take one day; and how many are queued in each queue.
 STATUS: Table[str, StatusRow] = Table("status")
 OPEN: Table[str, StatusRow] = Table("open")
@@ -81,6 +91,9 @@ SNAPSHOTS: Table[tuple[str, int], bytes] = Table("snapshots")
 RESOURCES: Table[tuple[str, str, str], ResourceRow] = Table("resources")
 SUBMISSIONS: Table[tuple[str, str, str], str] = Table("submissions")
 GROUPS: Table[tuple[str, str], GroupRow] = Table("groups")
+# Schedules, by namespace and name; and their states at some sequences.
+SCHEDULES: Table[tuple[str, str], ScheduleRow] = Table("schedules")
+SCHEDULE_SNAPSHOTS: Table[tuple[str, str, int], bytes] = Table("schedule_snapshots")
 
 
 class View:

@@ -6,6 +6,7 @@ from typing import Final, LiteralString
 
 from jobledger.adapters.storage.postgresql_listing import PostgreSQLLister
 from jobledger.adapters.storage.postgresql_reading import Row, stored
+from jobledger.adapters.storage.postgresql_schedules import PostgreSQLScheduleReader
 from jobledger.adapters.storage.rows import resource_row
 from jobledger.domain.ports import Positioned, ResourceRow, Stray
 
@@ -66,10 +67,25 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
     ) AS g
     WHERE NOT EXISTS (SELECT 1 FROM jobledger.stored_events AS e WHERE e.originator_id = g.stream)
     """,
+    """
+    SELECT 'schedule', 'schedule:' || length(r.namespace) || ':' || r.namespace || ':' || r.name, r.name
+    FROM jobledger.schedule AS r WHERE NOT EXISTS (
+        SELECT 1 FROM jobledger.stored_events AS e
+        WHERE e.originator_id = 'schedule:' || length(r.namespace) || ':' || r.namespace || ':' || r.name
+    )
+    """,
+    """
+    SELECT 'schedule_state', 'schedule:' || length(r.namespace) || ':' || r.namespace || ':' || r.name,
+        r.sequence::text
+    FROM jobledger.schedule_snapshot AS r WHERE NOT EXISTS (
+        SELECT 1 FROM jobledger.schedule AS s
+        WHERE s.namespace = r.namespace AND s.name = r.name AND s.sequence >= r.sequence
+    )
+    """,
 )
 
 
-class PostgreSQLReader(PostgreSQLLister):
+class PostgreSQLReader(PostgreSQLLister, PostgreSQLScheduleReader):
     """One consistent view of a PostgreSQL store."""
 
     # By stored_events_position.

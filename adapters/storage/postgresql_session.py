@@ -10,8 +10,8 @@ from psycopg.rows import tuple_row
 from typing_extensions import override
 
 from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, register_arrays, texts
-from jobledger.adapters.storage.postgresql_auditing import PostgreSQLReader
 from jobledger.adapters.storage.postgresql_reading import loaded
+from jobledger.adapters.storage.postgresql_scheduling import INSERT_EVENTS, PostgreSQLScheduleSession
 from jobledger.adapters.storage.postgresql_writes import APPEND, arguments_of, waves
 from jobledger.adapters.storage.rows import encode_job, from_us
 from jobledger.adapters.storage.status_row import status_row
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Append, GroupRow, Loaded
 
 
-class PostgreSQLSession(PostgreSQLReader):
+class PostgreSQLSession(PostgreSQLScheduleSession):
     """A READ COMMITTED transaction: what it has locked stays true until it ends, and each read sees what is newest."""
 
     def __init__(self, cursor: psycopg.Cursor[TupleRow], place: Place) -> None:
@@ -197,9 +197,6 @@ class PostgreSQLSession(PostgreSQLReader):
     HAS_RECORD: Final[LiteralString] = """
         SELECT 1 FROM jobledger.stored_events WHERE originator_id = %(stream)s AND originator_version = %(sequence)s
     """
-    INSERT_EVENTS: Final[LiteralString] = """
-        SELECT jobledger.insert_events(%(ids)s, %(versions)s, %(topics)s, %(states)s, %(commands)s)
-    """
 
     def append_group(self, namespace: str, name: str, expected: GroupRow, row: GroupRow, record: StoredRecord) -> bool:
         """Write a group's event and row if the group still stands as expected."""
@@ -210,7 +207,7 @@ class PostgreSQLSession(PostgreSQLReader):
         if self._one(self.HAS_RECORD, stream=record.stream, sequence=record.sequence):
             return False
         self._all(
-            self.INSERT_EVENTS,
+            INSERT_EVENTS,
             ids=texts([record.stream]),
             versions=integers([record.sequence]),
             topics=texts([record.topic]),

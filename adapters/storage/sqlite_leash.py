@@ -20,6 +20,8 @@ OUR_TABLES: Final = frozenset(
         "job_status",
         "job_unit",
         "resource",
+        "schedule",
+        "schedule_snapshot",
         "schema_version",
         "stored_events",
         "submission",

@@ -13,10 +13,17 @@ from typing_extensions import override
 
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.rows import encode_job, lease_row
+from jobledger.adapters.storage.schedule_rows import schedule_row
 from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_connecting import in_transaction
 from jobledger.adapters.storage.sqlite_leash import Leash
 from jobledger.adapters.storage.sqlite_rows import rows_of
+from jobledger.adapters.storage.sqlite_schedules import (
+    DELETE_SCHEDULE_SNAPSHOTS,
+    PUT_SCHEDULE,
+    PUT_SCHEDULE_SNAPSHOT,
+    SCHEDULE_SEQUENCE,
+)
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_SNAPSHOTS,
     PUT_GROUP,
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Append, Clock, GroupRow
+    from jobledger.domain.schedules.ports import ScheduleAppend
+    from jobledger.domain.schedules.state import ScheduleState
 
 
 class SQLiteSession(SQLiteFinder):
@@ -193,6 +202,36 @@ class SQLiteSession(SQLiteFinder):
         """Write records through the recorder, as everything in the log is written."""
         events = [StoredEvent(record.stream, record.sequence, record.topic, record.state) for record in records]
         return self._recorder.insert_within(self._cursor, events, [record.command_id for record in records])
+
+    # Schedules --------------------------------------------------------------------------------------------------------
+
+    def append_schedules(self, appends: Sequence[ScheduleAppend]) -> list[bool]:
+        """Write each append whose schedule still stands at its sequence; for each, whether it was written."""
+        return [self._append_schedule(append) for append in appends]
+
+    def _append_schedule(self, append: ScheduleAppend) -> bool:
+        state = append.state
+        standing = self._one(SCHEDULE_SEQUENCE, namespace=state.namespace, name=state.name)
+        if (standing["sequence"] if standing else 0) != append.sequence:
+            return False
+        try:
+            with self._savepoint():
+                self._insert(append.records)
+                self._put_schedule(state, append.head, append.snapshots)
+        except sqlite3.IntegrityError:
+            return False
+        return True
+
+    def rewrite_schedule(self, state: ScheduleState, head: str, snapshots: Sequence[ScheduleState]) -> None:
+        """Replace a schedule's row and kept states by rebuilt ones, or make the row that is missing."""
+        with self._savepoint():
+            self._raw.execute(DELETE_SCHEDULE_SNAPSHOTS, {"namespace": state.namespace, "name": state.name})
+            self._put_schedule(state, head, snapshots)
+
+    def _put_schedule(self, state: ScheduleState, head: str, snapshots: Sequence[ScheduleState]) -> None:
+        self._raw.execute(PUT_SCHEDULE, schedule_row(state, head))
+        for snapshot in snapshots:
+            self._raw.execute(PUT_SCHEDULE_SNAPSHOT, schedule_row(snapshot, ""))
 
     # Groups and rebuilding --------------------------------------------------------------------------------------------
 

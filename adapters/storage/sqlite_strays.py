@@ -52,5 +52,20 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
         WHERE e.originator_id = 'group:' || length(namespace) || ':' || namespace || ':' || r.name
     ) LIMIT :limit
     """,
+    """
+    SELECT 'schedule' AS kind, 'schedule:' || length(namespace) || ':' || namespace || ':' || name AS stream, name
+    FROM schedule AS r WHERE NOT EXISTS (
+        SELECT 1 FROM stored_events AS e
+        WHERE e.originator_id = 'schedule:' || length(namespace) || ':' || namespace || ':' || r.name
+    ) LIMIT :limit
+    """,
+    """
+    SELECT 'schedule_state' AS kind, 'schedule:' || length(namespace) || ':' || namespace || ':' || name AS stream,
+        sequence AS name
+    FROM schedule_snapshot AS r WHERE NOT EXISTS (
+        SELECT 1 FROM schedule AS s
+        WHERE s.namespace = r.namespace AND s.name = r.name AND s.sequence >= r.sequence
+    ) LIMIT :limit
+    """,
 )
 """Each answers the kind of row, the stream that it says it belongs to, and its own name."""

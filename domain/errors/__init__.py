@@ -60,6 +60,7 @@ from jobledger.domain.errors.records import (
     UnknownJobError,
     UnknownSequenceError,
 )
+from jobledger.domain.errors.schedules import ScheduleBusyError, UnknownScheduleError
 from jobledger.domain.errors.unavailable import (
     DeadlineExceededError,
     HistoryCorruptError,
@@ -104,6 +105,7 @@ __all__ = [
     "ReceiptTooLargeError",
     "RefusedError",
     "ResultTooLargeError",
+    "ScheduleBusyError",
     "SchemaMismatchError",
     "SequenceMovedError",
     "StaleEpochError",
@@ -113,6 +115,7 @@ __all__ = [
     "UnknownJobError",
     "UnknownKindError",
     "UnknownPolicyError",
+    "UnknownScheduleError",
     "UnknownSequenceError",
     "UnstorableValueError",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobledger.domain.errors.families import RefusedError
+from jobledger.domain.errors.schedules import named
 
 
 @dataclass(eq=False, repr=False)
@@ -17,7 +18,7 @@ class HoldInForceError(RefusedError):
     reason: str
 
     def __str__(self) -> str:
-        return f"job {self.job_id} is held by {self.by!r} ({self.reason}); release that hold first"
+        return f"{named(self.job_id)} is held by {self.by!r} ({self.reason}); release that hold first"
 
 
 @dataclass(eq=False, repr=False)
@@ -28,7 +29,7 @@ class NotHeldError(RefusedError):
     job_id: str
 
     def __str__(self) -> str:
-        return f"job {self.job_id} is not held; there is nothing to release"
+        return f"{named(self.job_id)} is not held; there is nothing to release"
 
 
 @dataclass(eq=False, repr=False)
@@ -133,7 +134,7 @@ class SequenceMovedError(RefusedError):
 
     def __str__(self) -> str:
         return (
-            f"job {self.job_id} was changed since you looked (control sequence {self.current}, you expected "
+            f"{named(self.job_id)} was changed since you looked (control sequence {self.current}, you expected "
             f"{self.expected}); look again and decide anew"
         )
 
@@ -148,6 +149,6 @@ class CommandChangedError(RefusedError):
 
     def __str__(self) -> str:
         return (
-            f"command id {self.command_id!r} already belongs to another command on job {self.job_id}; "
+            f"command id {self.command_id!r} already belongs to another command on {named(self.job_id)}; "
             "send a new command under a new id"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobledger.domain.errors.families import RefusedError
+from jobledger.domain.errors.schedules import named
 
 
 @dataclass(eq=False, repr=False)
@@ -62,4 +63,4 @@ class UnknownSequenceError(RefusedError):
 
     def __str__(self) -> str:
         asked = f"not {self.sequence}" if isinstance(self.sequence, int) else self.sequence
-        return f"job {self.job_id} has events 1 to {self.head}, {asked}; ask within that range"
+        return f"{named(self.job_id)} has events 1 to {self.head}, {asked}; ask within that range"

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
     from jobledger.domain.ports import Reader, Session
+    from jobledger.domain.store.base import Setting
 
 
 class CreateCommands(Commands):
@@ -114,25 +115,11 @@ class CreateCommands(Commands):
         new = prepare(request, job_id=job_id, namespace=namespace, policies=dict(self._setting.policies))
 
         def decide(session: Session, standing: Standing | None, now: datetime) -> Decision:
-            met = self._met(session, new, standing)
-            return _made(decisions.create(new, met, now=now), new)
+            met = meet(self._setting, session, new, standing)
+            return made(decisions.create(new, met, now=now), new)
 
         arguments = [job_id, new.fingerprint, request.submission]
-        return _create_command(new, cause_of("create", arguments, known_id), decide, is_given=is_given)
-
-    def _met(self, session: Session, new: NewJob, standing: Standing | None) -> Met:
-        """What a create meets: the job of its key, the job of its submission id, and how deep its queue is."""
-        request = new.request
-        submitted: Job | None = None
-        if request.submission is not None:
-            submitted_id = session.submitted(new.namespace, request.owner, request.submission)
-            submitted = session.load([submitted_id])[submitted_id].job if submitted_id else None
-        if standing is not None:
-            return Met(standing.job, submitted)
-        depth = new.policy.queue_depth_max if new.policy else None
-        queued = session.queued(new.namespace, request.queue, depth) if depth is not None else 0
-        unadmitted = self._setting.admit(request) if self._setting.admit is not None else None
-        return Met(None, submitted, queued, unadmitted, tuple(sorted(self._setting.policies)))
+        return create_command(new, cause_of("create", arguments, known_id), decide, is_given=is_given)
 
     def _id_for(self, request: JobRequest, given: str | None) -> str:
         namespace, owner = self._setting.namespace, request.owner
@@ -167,7 +154,7 @@ class CreateCommands(Commands):
         kept = Kept(checkpoint, asides[1]) if checkpoint else None
 
         def decide(session: Session, standing: Standing | None, now: datetime) -> Decision:
-            met = self._met(session, new, standing)
+            met = meet(self._setting, session, new, standing)
             if mistaken is not None and not is_made(origin, met.job, key):
                 raise mistaken
             facts = decision(new, source, met, now=now)
@@ -176,10 +163,10 @@ class CreateCommands(Commands):
                     "at_sequence", "the checkpoint of that sequence is not retained any more; fork at a later one"
                 )
             inherit = Inherit(job_id, source.sequence) if origin.from_checkpoint else None
-            return _made(facts, new, kept, inherit)
+            return made(facts, new, kept, inherit)
 
         arguments = [job_id, origin.sequence, key, origin.from_checkpoint, origin.by, origin.reason]
-        return self._run(_create_command(new, cause_of(origin.how, arguments, known_id), decide, is_given=is_given))
+        return self._run(create_command(new, cause_of(origin.how, arguments, known_id), decide, is_given=is_given))
 
     def _source(
         self, reader: Reader, origin: Origin, at_sequence: object
@@ -205,22 +192,40 @@ class CreateCommands(Commands):
         return source, payload, asides, mistaken
 
 
-def _made(
-    facts: list[Created], new: NewJob, checkpoint: Kept | None = None, inherit: Inherit | None = None
-) -> Decision:
+def meet(setting: Setting, session: Session, new: NewJob, standing: Standing | None, *, drafted: int = 0) -> Met:
+    """What a create meets: the job of its key, the job of its submission id, and how deep its queue is.
+
+    ``drafted`` counts jobs of the same queue that were decided on in this transaction and are not written yet.
+    """
+    request = new.request
+    submitted: Job | None = None
+    if request.submission is not None:
+        submitted_id = session.submitted(new.namespace, request.owner, request.submission)
+        submitted = session.load([submitted_id])[submitted_id].job if submitted_id else None
+    if standing is not None:
+        return Met(standing.job, submitted)
+    depth = new.policy.queue_depth_max if new.policy else None
+    queued = session.queued(new.namespace, request.queue, depth) + drafted if depth is not None else 0
+    unadmitted = setting.admit(request) if setting.admit is not None else None
+    return Met(None, submitted, queued, unadmitted, tuple(sorted(setting.policies)))
+
+
+def made(facts: list[Created], new: NewJob, checkpoint: Kept | None = None, inherit: Inherit | None = None) -> Decision:
+    """What is stored beside the facts of a create (none: it was made before)."""
     if not facts:
         return Decision()
     values = (Kept(new.payload, new.aside),) if new.aside else ()
     return Decision(facts=facts, values=values, checkpoint=checkpoint, inherit=inherit)
 
 
-def _create_command(
+def create_command(
     new: NewJob,
     cause: Cause,
     decide: Callable[[Session, Standing | None, datetime], Decision],
     *,
     is_given: bool,
 ) -> Command[CreateReceipt]:
+    """The command that makes a job of a request."""
     depth = new.policy.queue_depth_max if new.policy else None
     looks_around = new.request.submission is not None or depth is not None
     return Command(

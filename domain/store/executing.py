@@ -263,7 +263,7 @@ def _settled(session: Session, commands: Sequence[Command[Any]], chosen: list[in
                 if repeated is not None:
                     answers[index] = command.answer(repeated)
                     continue
-            outcome = _decide(session, command, loaded.get(command.job_id), now)
+            outcome = draft(session, command, loaded.get(command.job_id), now)
             if isinstance(outcome, Told):
                 answers[index] = command.answer(outcome)
             else:
@@ -328,9 +328,10 @@ def _repeated(session: Session, command: Command[Any], loaded: Loaded | None) ->
     return Told(session, job, [each.event for each in left], left[-1].digest, lease, is_repeated=True)
 
 
-def _decide(
+def draft(
     session: Session, command: Command[Any], loaded: Loaded | None, clock: datetime
 ) -> Told | tuple[Append, Told]:
+    """Decide on one command: what is to be appended, with what is then told, or what stands already."""
     standing = stand(loaded, clock) if loaded and loaded.job.namespace == command.namespace else None
     now = standing.now if standing else clock
     decision = command.decide(session, standing, now)

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from jobledger.domain.job import State
     from jobledger.domain.lease import Fence
     from jobledger.domain.policies import Backoff, Policy
+    from jobledger.domain.schedules.answers import BackfillReceipt, FiringReport, ScheduleReceipt, ScheduleStatus
+    from jobledger.domain.schedules.definition import Schedule
     from jobledger.domain.store import KEEP, Completion
     from jobledger.projections.anchors import Anchor, Proof
     from jobledger.projections.audit import Verification
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from jobledger.projections.checking import Replay
     from jobledger.projections.pages import JobPage, UnitPage
     from jobledger.projections.rules import Problem
+    from jobledger.projections.schedules import SchedulePage, ScheduleWindow
     from jobledger.projections.timeline import Timeline
     from jobledger.projections.windows import EventWindow, Feed, FeedEntry
 
@@ -115,6 +118,8 @@ _HOMES = {
     "jobledger.domain.job": ("State",),
     "jobledger.domain.lease": ("Fence",),
     "jobledger.domain.policies": ("Backoff", "Policy"),
+    "jobledger.domain.schedules.answers": ("BackfillReceipt", "FiringReport", "ScheduleReceipt", "ScheduleStatus"),
+    "jobledger.domain.schedules.definition": ("Schedule",),
     "jobledger.domain.store": ("KEEP", "Completion"),
     "jobledger.projections.anchors": ("Anchor", "Proof"),
     "jobledger.projections.audit": ("Verification",),
@@ -123,6 +128,7 @@ _HOMES = {
     "jobledger.projections.checking": ("Replay",),
     "jobledger.projections.pages": ("JobPage", "UnitPage"),
     "jobledger.projections.rules": ("Problem",),
+    "jobledger.projections.schedules": ("SchedulePage", "ScheduleWindow"),
     "jobledger.projections.timeline": ("Timeline",),
     "jobledger.projections.windows": ("EventWindow", "Feed", "FeedEntry"),
 }
@@ -133,6 +139,7 @@ __all__ = [
     "Anchor",
     "AsyncJobContext",
     "AsyncJobStore",
+    "BackfillReceipt",
     "Backoff",
     "Completion",
     "ControlReceipt",
@@ -149,6 +156,7 @@ __all__ = [
     "Feed",
     "FeedEntry",
     "Fence",
+    "FiringReport",
     "JobCancelled",
     "JobClient",
     "JobContext",
@@ -177,6 +185,11 @@ __all__ = [
     "Replay",
     "Resource",
     "Retry",
+    "Schedule",
+    "SchedulePage",
+    "ScheduleReceipt",
+    "ScheduleStatus",
+    "ScheduleWindow",
     "State",
     "Timeline",
     "Unavailable",

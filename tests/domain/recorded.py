@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from jobledger.domain import events
+from jobledger.domain import events, schedule_events
 from jobledger.domain.events import Event, Origin, Outcome
 from jobledger.domain.history import Cause
 from tests.domain.given import EXPIRY, HOUR, NOON, body
@@ -15,6 +15,26 @@ PREVIOUS: Final = "a" * 64
 CAUSE: Final = Cause(id="command-7", name="example", arguments="b" * 64)
 
 _ASIDE: Final = body("x" * 5_000)
+_DEFINITION: Final = schedule_events.Definition(
+    owner="team-a",
+    kind="rebuild",
+    payload=body({"day": "${date}", "n": [1, 1.0]}),
+    policy="index-jobs",
+    queue="slow",
+    priority=-3,
+    controls=("pause", "cancel"),
+    labels={"team": "search"},
+    cron="30 2 * * *",
+    zone="Europe/Berlin",
+    every=timedelta(minutes=90, microseconds=1),
+    anchor=NOON,
+    start=NOON + HOUR,
+    end=NOON + 9 * HOUR,
+    jitter=timedelta(minutes=5),
+    overlap="queue",
+    catch_up="all",
+    window=timedelta(days=2),
+)
 _EFFECT: Final = events.AppliedEffect(resource="index", version=3, value=body({"n": 1.0}))
 
 EVENTS: Final[dict[str, Event]] = {
@@ -84,4 +104,24 @@ EVENTS: Final[dict[str, Event]] = {
     "job.archived": events.Archived(at=NOON, digest="e" * 64, place="archive/2026"),
     "job.erased": events.Erased(at=NOON, digests=("f" * 64,), by="ann", reason="asked by its owner"),
     "group.epoch_advanced": events.EpochAdvanced(at=NOON, epoch=2, by="ann", reason="deploy"),
+    "schedule.created": schedule_events.ScheduleCreated(
+        at=NOON, namespace="default", name="nightly", definition=_DEFINITION, by="ann", next_at=NOON + HOUR
+    ),
+    "schedule.changed": schedule_events.ScheduleChanged(at=NOON, definition=_DEFINITION, by="ann", next_at=NOON + HOUR),
+    "schedule.held": schedule_events.ScheduleHeld(at=NOON, by="ann", reason="look"),
+    "schedule.released": schedule_events.ScheduleReleased(at=NOON, by="ann", reason="looked"),
+    "schedule.fired": schedule_events.ScheduleFired(
+        at=NOON, instant=NOON - HOUR, job_id=STREAM, how="triggered", next_at=NOON + HOUR, by="ann", reason="now"
+    ),
+    "schedule.skipped": schedule_events.ScheduleSkipped(
+        at=NOON,
+        first=NOON - 2 * HOUR,
+        last=NOON - HOUR,
+        count=2,
+        reason="overlap",
+        next_at=NOON + HOUR,
+        job_id=STREAM,
+        detail="the queue is full",
+    ),
+    "schedule.removed": schedule_events.ScheduleRemoved(at=NOON, by="ann", reason="not needed"),
 }

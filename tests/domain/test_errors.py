@@ -51,6 +51,8 @@ PUBLISHED: Final[dict[type[JobledgerError], dict[str, tuple[Any, ...]]]] = {
         "out_of_order": ("OutOfOrderError", "j1", 3, 5),
         "unknown_job": ("UnknownJobError", "j1"),
         "unknown_sequence": ("UnknownSequenceError", "j1", 9, 5),
+        "unknown_schedule": ("UnknownScheduleError", "nightly"),
+        "schedule_busy": ("ScheduleBusyError", "nightly", "j1", "skip"),
         "admission_refused": ("AdmissionRefusedError", "queue 'default' is full"),
     },
     InvalidError: {

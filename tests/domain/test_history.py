@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from jobledger.domain import events, history
+from jobledger.domain import events, history, schedule_events
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import Event, HoldPlaced, JobEvent
 from jobledger.domain.history import TOPIC_OF, TOPICS, Cause, StoredRecord, read, record, record_all
@@ -56,6 +56,13 @@ NAMES: Final = {
     "job.archived": "Archived",
     "job.erased": "Erased",
     "group.epoch_advanced": "EpochAdvanced",
+    "schedule.created": "ScheduleCreated",
+    "schedule.changed": "ScheduleChanged",
+    "schedule.held": "ScheduleHeld",
+    "schedule.released": "ScheduleReleased",
+    "schedule.fired": "ScheduleFired",
+    "schedule.skipped": "ScheduleSkipped",
+    "schedule.removed": "ScheduleRemoved",
 }
 
 
@@ -79,7 +86,7 @@ def test_every_event_has_a_topic() -> None:
     """An event without one could be decided and not be stored."""
     kinds = {
         kind
-        for kind in vars(events).values()
+        for kind in (*vars(events).values(), *vars(schedule_events).values())
         if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
     }
 

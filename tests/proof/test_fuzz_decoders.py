@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from jobledger import Effect, Fence, JobledgerError, JobRequest, JobStore, ManualClock, Policy
+from jobledger import Effect, Fence, JobledgerError, JobRequest, JobStore, ManualClock, Policy, Schedule
 from jobledger.adapters.storage.rows import decode_body, decode_job, encode_body, encode_job
 from jobledger.domain.bounds import parse_json
 from jobledger.domain.errors import HistoryCorruptError, InvalidError
@@ -214,9 +214,10 @@ class Ledger:
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     """A store in a file, closed."""
     path = tmp_path_factory.mktemp("fuzz") / "base.db"
-    with JobStore.open(
-        f"sqlite:///{path}", clock=ManualClock(NOON), policies={"narrow": Policy(window_events_max=20)}
-    ) as store:
+    clock = ManualClock(NOON - timedelta(minutes=2))
+    with JobStore.open(f"sqlite:///{path}", clock=clock, policies={"narrow": Policy(window_events_max=20)}) as store:
+        _schedule(store)
+        clock.advance(timedelta(minutes=2))
         request = JobRequest(
             owner="team",
             kind="index",
@@ -245,6 +246,17 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
         columns = {table: [row[1] for row in file.execute(f"PRAGMA table_info({table})")] for table in tables}
     file.close()
     return Ledger(path, columns, lease.job_id, lease.fence.to_token())
+
+
+def _schedule(store: JobStore) -> None:
+    """A schedule that is due when its file is looked at, with a state that is kept for time travel."""
+    operator: Any = {"by": "ann", "reason": "to look"}
+    store.schedules.put(Schedule("s", "index", every=60, jitter=30, overlap="queue", payload={"n": 1}), by="ann")
+    store.schedules.trigger("s", **operator)
+    store.request_cancel(store.schedules.get("s").last_job_id or "", **operator)
+    for _ in range(50):
+        store.schedules.hold("s", **operator)
+        store.schedules.release("s", **operator)
 
 
 def questions(store: JobStore, ledger: Ledger) -> dict[str, Callable[[], object]]:
@@ -278,6 +290,17 @@ def questions(store: JobStore, ledger: Ledger) -> dict[str, Callable[[], object]
         "create": lambda: store.create(same),
         "complete": lambda: store.complete(own, result=1),
         "rebuild": lambda: store.rebuild("status"),
+        "schedule": lambda: store.schedules.get("s"),
+        "schedule at a sequence": lambda: store.schedules.get("s", at=101),
+        "schedules": store.schedules.list,
+        "schedule's events": lambda: list(store.schedules.history("s")),
+        "upcoming": lambda: store.schedules.upcoming("s"),
+        "next due": store.schedules.next_due,
+        "verify a schedule": lambda: store.schedules.verify("s"),
+        "trigger": lambda: store.schedules.trigger("s", by="ann", reason="now"),
+        "fire": store.schedules.fire_due,
+        "put": lambda: store.schedules.put(Schedule("s", "index", every=90), by="ann"),
+        "rebuild schedules": store.schedules.rebuild,
     }
 
 

@@ -1,0 +1,130 @@
+"""Civil time: cron expressions by ``cronsim``, time zones by the IANA database of the machine or of ``tzdata``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from jobledger.domain.errors import InvalidRequestError
+
+FIELDS: Final = ("minute", "hour", "day of month", "month", "day of week")
+RANGES: Final = (
+    "0 to 59",
+    "0 to 23",
+    "1 to 31, L or LW",
+    "1 to 12 or JAN to DEC",
+    "0 to 7 or SUN to SAT, as in 5#2 or 5L",
+)
+
+_WORD: Final = re.compile(r"\S+")
+_SOMETIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
+# What a machine calls its own zone is another one elsewhere; Factory is no place.
+_NO_ZONES: Final = frozenset({"localtime", "Factory", "posixrules"})
+
+
+class ZoneCalendar:
+    """Reads cron expressions of five fields with the daylight-saving rules of Debian's cron.
+
+    Where minute and hour are both given (neither begins with ``*``), a time that the clock skips in spring fires at the
+    first moment after the gap, and one that comes twice in autumn fires the first time only. Everything else (hourly,
+    every half hour) goes by elapsed time: in the gap it does not fire, in the repeated hour it fires again.
+    """
+
+    def require(self, cron: str, zone: str) -> None:
+        """Require an expression and a zone that can be read.
+
+        Raises:
+            InvalidRequestError: names the position in the expression and what is wrong there, or the zone.
+        """
+        self.require_zone(zone)
+        words = list(_WORD.finditer(cron))
+        if len(words) != len(FIELDS):
+            names = ", ".join(FIELDS)
+            problem = f"{cron!r} has {len(words)} fields, five are needed: {names}; for seconds use every=…"
+            raise InvalidRequestError("Schedule.cron", problem)
+        try:
+            _simulated(cron, _SOMETIME)
+        except InvalidRequestError as error:
+            raise _mistake(words) or error from None
+
+    def require_zone(self, zone: str) -> None:
+        """Require a zone that is known.
+
+        Raises:
+            InvalidRequestError: it is not.
+        """
+        _zone(zone)
+
+    def instants(self, cron: str, zone: str, after: datetime) -> Iterator[datetime]:
+        """The instants of an expression strictly after one, in UTC; ends where none comes within fifty years.
+
+        Raises:
+            InvalidRequestError: the expression or the zone cannot be read.
+        """
+        simulated = _simulated(cron, after.astimezone(_zone(zone)))
+        last = after
+        try:
+            for found in simulated:
+                instant = found.astimezone(UTC)
+                # Asked from within a repeated hour, the library also answers the times of its first pass.
+                if instant > last:
+                    last = instant
+                    yield instant
+        except (OverflowError, ValueError):
+            return  # beyond the last year that a datetime has
+
+    def local(self, instant: datetime, zone: str) -> datetime:
+        """The civil time of an instant in a zone.
+
+        Raises:
+            InvalidRequestError: the zone is not known.
+        """
+        return instant.astimezone(_zone(zone))
+
+
+def _simulated(cron: str, after: datetime) -> CronSim:
+    try:
+        return CronSim(cron, after)
+    except (CronSimError, ValueError, AssertionError) as error:
+        problem = f"{cron!r} never fires: no month of it has such a day ({error})"
+        raise InvalidRequestError("Schedule.cron", problem) from None
+
+
+def _mistake(words: list[re.Match[str]]) -> InvalidRequestError | None:
+    """The first part of an expression that cannot be read even by itself."""
+    for number, word in enumerate(words):
+        column = word.start() + 1
+        for part in word[0].split(","):
+            if not _is_readable(number, part):
+                problem = f"column {column}: {part!r} is no {FIELDS[number]} ({RANGES[number]})"
+                return InvalidRequestError("Schedule.cron", problem)
+            column += len(part) + 1
+    return None
+
+
+def _is_readable(number: int, part: str) -> bool:
+    alone = ["*"] * len(FIELDS)
+    alone[number] = part
+    try:
+        CronSim(" ".join(alone), _SOMETIME)
+    except (CronSimError, ValueError, AssertionError):
+        return False
+    return True
+
+
+@cache
+def _known_zones() -> frozenset[str]:
+    return frozenset(available_timezones()) - _NO_ZONES
+
+
+def _zone(zone: str) -> ZoneInfo:
+    if zone not in _known_zones():
+        problem = f"there is no time zone {zone!r}; write an IANA name, as Europe/Berlin or UTC"
+        raise InvalidRequestError("Schedule.zone", problem)
+    return ZoneInfo(zone)
