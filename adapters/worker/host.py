@@ -128,12 +128,7 @@ class JobHost(AbstractContextManager["JobHost"]):
             give_up=self._begin_to_drain,
         )
         self._housekeeping = Housekeeping(
-            store,
-            self._running,
-            self._caution,
-            name=self.name,
-            may_sweep=lambda: self._state is HostState.ADMITTED,
-            recycle=self._recycle,
+            store, self._running, self._caution, name=self.name, may_sweep=self._is_admitted, recycle=self._recycle
         )
         self._max_memory = _at_least_one("max_memory", max_memory)
         self._scheduling = Scheduling(store, name=self.name) if require_flag("schedules", schedules) else None
@@ -349,6 +344,9 @@ class JobHost(AbstractContextManager["JobHost"]):
     def _ended(self, attempt: Attempt, published: Published) -> None:
         self._renewals.release(attempt.held)
         self._running.remove(attempt, published)
+
+    def _is_admitted(self) -> bool:
+        return self._state is HostState.ADMITTED
 
     def _is_draining(self) -> bool:
         return self._state in (HostState.DRAINING, HostState.STOPPED)

@@ -23,6 +23,12 @@ HOUR = timedelta(hours=1)
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
+@pytest.fixture
+def store(local_store: JobStore) -> JobStore:
+    """An empty store of each kind that lives in this process."""
+    return local_store
+
+
 def settled_once(store: JobStore, name: str, first: datetime, every: timedelta, count: int) -> None:
     """Require that each of so many instants was fired or skipped, once, in order, and has its own job if it fired."""
     covered: list[datetime] = []
