@@ -23,6 +23,7 @@ import pytest
 from jobledger import JobHost, JobRequest, JobStore, State
 from jobledger.adapters.bootstrap import open_storage
 from jobledger.adapters.worker.keeping import SWEEP_EVERY
+from tests.postgresql.server import server
 from tests.postgresql.stores import fresh_url
 from tests.worker.dying import STEPS, Rounds, opened
 from tests.worker.hosting import hosted, until
@@ -208,6 +209,29 @@ def test_a_drain_under_load_loses_and_doubles_nothing(forge: Forge) -> None:
 def has_moved(store: JobStore, jobs: Sequence[str], events: int) -> bool:
     """Whether one of the jobs has got so far that it has so many events more than at its claim."""
     return any(store.status(job_id).sequence >= 2 + events for job_id in jobs)
+
+
+def test_a_host_whose_connections_are_cut_again_and_again_does_each_job_once() -> None:
+    """As by a server that is restarted: every connection of the host ends at once, amid units and checkpoints."""
+    name = f"cut-{os.getpid()}"
+    url = fresh_url(application_name=name)
+    open_storage(url, migrate=True).close()
+    jobs: list[str] = []
+    cut = 0
+    with opened(url) as store, server().connect() as operator:
+        with hosted(store, Rounds, queues=["q"], concurrency=4):
+            for number in range(max(ROUNDS, 20)):
+                jobs += [created(store, "q") for _ in range(3)]
+                slowly(store, partial(has_moved, store, jobs[-3:], number % (2 * STEPS + 1)))
+                cut += len(operator.execute(CUT, (name,)).fetchall())
+            slowly(store, partial(all_ended, store, jobs))
+
+        assert {job_id: problems for job_id in jobs if (problems := problems_of(store, job_id))} == {}
+        assert {store.status(job_id).generation for job_id in jobs} == {1}
+    assert cut >= 20
+
+
+CUT: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
 
 def stopped_and_resumed(forge: Forge, folder: Path, *, is_unfenced: bool) -> list[str]:

@@ -1,0 +1,45 @@
+"""The page for those who write handlers is true: its code runs, and what it names exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from jobledger import JobContext
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "workers.md").read_text(encoding="utf-8")
+
+
+def test_its_handler_and_its_test_run_as_they_stand(tmp_path: Path) -> None:
+    handler, _, test = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    given = "from jobledger import Policy\ndef rebuild_batch(partition: str, number: int) -> int: return number\n"
+    program = f"{given}{handler}{test}\ntest_a_rebuild_goes_on_after_a_crash()\n"
+    (tmp_path / "page.py").write_text(program, encoding="utf-8")
+
+    ran = subprocess.run(
+        [sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_calls_of_its_table_are_those_that_a_context_has() -> None:
+    """All of them, and none of the host's own."""
+    table = PAGE[PAGE.index("| call |") : PAGE.index("In an async handler")]
+    named = set(re.findall(r"`job\.(\w+)", table))
+    facts = {"attempt", "state", "run_time_max"}
+
+    assert {name for name in vars(JobContext) if not name.startswith("_")} - facts == named
+
+
+def test_the_options_it_names_exist() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "jobledger", "worker", "--help"], capture_output=True, text=True, timeout=100, check=True
+    )
+    options = set(re.findall(r"(--[a-z]+(?:-[a-z]+)*)", PAGE[PAGE.index("### On the command line") :]))
+
+    assert options >= {"--processes", "--max-jobs", "--log-format"}
+    assert {option for option in options if option not in told.stdout} == set()
