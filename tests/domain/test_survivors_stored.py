@@ -13,6 +13,7 @@ from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 from jobledger.domain.events import HoldPlaced
 from jobledger.domain.history import StoredRecord, read, record
 from jobledger.domain.policies import Policy
+from jobledger.domain.replaying import advance
 from jobledger.domain.values import Body, derived_id, encode_json, is_body, require_finite, sha256_hex
 from tests.domain.given import NOON
 
@@ -140,3 +141,12 @@ def test_a_derived_id_has_every_bit_of_its_digest_but_six() -> None:
 def test_a_renewal_that_follows_its_lease_is_no_change() -> None:
     assert Policy(lease=6).changes() == {"lease": "PT6S"}
     assert Policy(lease=6, renew_every=1).changes() == {"lease": "PT6S", "renew_every": "PT1S"}
+
+
+def test_what_cannot_follow_a_state_stops_the_job() -> None:
+    """A hold before there is a job, under the name of its stream and the number of its event."""
+    hold = read(record("j", 4, HoldPlaced(at=NOON, by="ann", reason="look"), previous="", cause=None))
+
+    with pytest.raises(HistoryCorruptError) as stopped:
+        advance(None, hold)
+    assert (stopped.value.job_id, stopped.value.sequence) == ("j", 4)

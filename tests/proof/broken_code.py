@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
+from coverage import Coverage, CoverageData
 from hypothesis import HealthCheck, settings
 
 PYTEST_OPTIONS: Final = (
@@ -24,8 +25,9 @@ PYTEST_OPTIONS: Final = (
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported before pytest looks for plugins
 )
 CPU_SECONDS_MIN: Final = 20
-CPU_MARGIN: Final = 3
-"""What a breakage may cost: so many times what the tests cost without one. An endless loop is noticed by it."""
+CPU_MARGIN: Final = 1
+"""What a breakage may cost: so many times what the tests cost without one, watched; watching costs as much again. An
+endless loop is noticed by it."""
 RAM: Final = "/dev/shm"  # noqa: S108  # a folder with a random name is made in it
 """Where nothing waits for a disk, on machines that have such a place."""
 
@@ -46,6 +48,8 @@ class Breakage:
 
     label: str
     apply: Callable[[], None]
+    lines: tuple[str, range] | None = None
+    """The file and the lines that it changes, where only tests that run these can notice it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class Verdict:
 class Trial:
     """A pytest plugin which, in the place of running the tests once, runs them once over each breakage.
 
-    Tests that have noticed something go first the next time. The tests have to pass without any breakage.
+    Only tests that get to what is broken are run, those first that have noticed something before. All of them have to
+    pass without any breakage.
     """
 
     def __init__(self, breakages: Sequence[Breakage], tell: Callable[[int, Verdict], None]) -> None:
@@ -78,16 +83,68 @@ class Trial:
         """Run everything in forks."""
         settings.load_profile("broken code")
         items = list(session.items)
+        if not items:
+            self.control = "there are no tests"
+            return True
         root, before = session.config.rootpath, _seconds_of_children()
-        self.control = _noticed(items, None, root) if items else "there are no tests"
+        with tempfile.TemporaryDirectory() as folder:
+            watch = Watch(
+                Path(folder) / "coverage", [each.lines[0] for each in self.breakages if each.lines is not None]
+            )
+            self.control = _noticed(items, root, watch=watch)
+            reached = watch.reached() if self.control is None else {}
         if self.control is not None:
             return True
         limit = max(CPU_SECONDS_MIN, int(CPU_MARGIN * (_seconds_of_children() - before)))
         for number, breakage in enumerate(self.breakages):
-            noticed_by = _noticed(items, breakage, root, limit)
+            chosen = [item for item in items if _gets_there(item, breakage, reached)]
+            noticed_by = _noticed(chosen, root, breakage.apply, limit) if chosen else None
             self.tell(number, Verdict(breakage.label, noticed_by))
             items.sort(key=lambda item: item.nodeid != noticed_by)
         return True
+
+
+class Watch:
+    """Notes, in the process that runs the tests, which of them runs which line; its parent reads the notes."""
+
+    def __init__(self, data: Path, files: Iterable[str]) -> None:
+        """Watch these files, and keep the notes in a file of its own."""
+        self._data = str(data)
+        self._watching = Coverage(data_file=self._data, include=sorted(set(files)), config_file=False, messages=False)
+
+    def start(self) -> None:
+        """Watch from here on."""
+        self._watching.start()
+
+    def turn_to(self, test: str) -> None:
+        """Note what follows under this test."""
+        self._watching.switch_context(test)
+
+    def end(self) -> None:
+        """Keep the notes."""
+        self._watching.stop()
+        self._watching.save()
+
+    def reached(self) -> Reached:
+        """What was noted."""
+        found = CoverageData(self._data)
+        found.read()
+        return {
+            (file, line): frozenset(tests)
+            for file in found.measured_files()
+            for line, tests in found.contexts_by_lineno(file).items()
+        }
+
+
+Reached = Mapping[tuple[str, int], frozenset[str]]
+"""By file and line: the tests that run it."""
+
+
+def _gets_there(item: pytest.Item, breakage: Breakage, reached: Reached) -> bool:
+    if breakage.lines is None:
+        return True
+    file, lines = breakage.lines
+    return any(item.nodeid in reached.get((file, line), ()) for line in lines)
 
 
 def try_all(
@@ -107,7 +164,11 @@ def _seconds_of_children() -> float:
 
 
 def _noticed(
-    items: Sequence[pytest.Item], breakage: Breakage | None, root: Path, cpu_seconds: int = resource.RLIM_INFINITY
+    items: Sequence[pytest.Item],
+    root: Path,
+    breaking: Callable[[], None] | None = None,
+    cpu_seconds: int = resource.RLIM_INFINITY,
+    watch: Watch | None = None,
 ) -> str | None:
     """The test that fails first, or what ended the process."""
     told, telling = os.pipe()
@@ -115,7 +176,7 @@ def _noticed(
     if child == 0:
         os.close(told)
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-        _run(items, breakage, telling)
+        _run(items, breaking, watch, telling)
     os.close(telling)
     with os.fdopen(told, encoding="utf-8") as answer:
         failed = answer.read()
@@ -125,15 +186,21 @@ def _noticed(
     return failed or f"exit {os.waitstatus_to_exitcode(status)} in {root.name}"
 
 
-def _run(items: Sequence[pytest.Item], breakage: Breakage | None, telling: int) -> None:
+def _run(items: Sequence[pytest.Item], breaking: Callable[[], None] | None, watch: Watch | None, telling: int) -> None:
     """Run tests until one fails; this process ends here, whatever happens."""
     try:
-        if breakage is not None:
-            breakage.apply()
+        if breaking is not None:
+            breaking()
+        if watch is not None:
+            watch.start()
         for item in items:
+            if watch is not None:
+                watch.turn_to(item.nodeid)
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):
                 os.write(telling, item.nodeid.encode())
                 os._exit(1)
+        if watch is not None:
+            watch.end()
         os._exit(0)
     except BaseException as error:  # noqa: BLE001  # whatever a broken module does, its process says so and ends
         os.write(telling, f"{type(error).__name__}: {error}".encode())

@@ -24,15 +24,16 @@ from tests.proof.simulate import simulate, too_rare
 from tests.proof.sometimes import SITUATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.proof.running import Store, Tally
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PAGE: Final = ROOT / "docs" / "proof.md"
 SEEDS: Final[dict[Store, int]] = {"simulated": 100_000, "memory": 10_000, "sqlite": 1_000}
-EXAMPLES: Final = 200
-LOCKSTEP: Final = "tests/contracts/test_lockstep.py"
+LOCKSTEP: Final = ("tests/contracts/test_lockstep.py", 1_000)
+DECODERS: Final = ("tests/proof/test_fuzz_decoders.py", 2_000)
+"""Tests that run with more examples than usual."""
 
 OPENING: Final = """\
 # Proof
@@ -58,32 +59,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the full size, to try it out")
     parser.add_argument("--page", type=Path, default=PAGE, help="where to write (default: docs/proof.md)")
+    parser.add_argument(
+        "--without", choices=PARTS, action="append", default=[], help="leave a part out; the page says so"
+    )
     asked = parser.parse_args(arguments)
     parts = []
-    for run in (_explored, _simulated, _killed, _in_lockstep):
+    for name, run in PARTS.items():
+        if name in asked.without:
+            continue
         since = time.monotonic()
         part = run(asked.jobs, asked.scale)
         part.seconds = time.monotonic() - since
         sys.stdout.write(f"{part.name}: {'holds' if part.holds else 'BROKEN'} ({part.seconds:,.0f} s)\n")
         sys.stdout.flush()
         parts.append(part)
-    asked.page.write_text(page(parts, asked.scale), encoding="utf-8")
+    asked.page.write_text(page(parts, asked.scale, asked.without), encoding="utf-8")
     sys.stdout.write(f"wrote {asked.page}\n")
     return 0 if all(part.holds for part in parts) else 1
 
 
-def page(parts: Sequence[Part], scale: float) -> str:
+def page(parts: Sequence[Part], scale: float, left_out: Sequence[str]) -> str:
     """The page of a run."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("jobledger", "pydantic", "eventsourcing"))
     total = sum(part.seconds for part in parts)
     size = "" if scale == 1 else f", at {scale:g} of its full size"
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
+    without = [*(f"the part `{name}`" for name in left_out), "schedules", "stores other than memory and SQLite"]
     lines = [
         OPENING,
         f"- **When:** {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, in {total:,.0f} seconds{size}",
         f"- **On:** Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {machine}; {packages}",
         f"- **Held against:** {len(INVARIANTS)} invariants, {len(MUTANTS)} broken rules, {len(SITUATIONS)} situations",
-        "- **Left out:** schedules, which do not exist yet; stores other than memory and SQLite",
+        f"- **Left out:** {'; '.join(without)}",
         "",
     ]
     for part in parts:
@@ -95,9 +102,7 @@ def _explored(jobs: int, scale: float) -> Part:
     """The exhaustive search, as its own program says it."""
     del jobs
     asked = [] if scale == 1 else ["--states-max", str(max(1_000, int(500_000 * scale)))]
-    done = _run([sys.executable, "-P", "-m", "tests.proof.explorer", *asked])
-    told = [line for line in done.stdout.splitlines() if line.strip()]
-    return Part("Exhaustive search", ["```", *told[-40:], "```"], holds=done.returncode == 0)
+    return _told("Exhaustive search", [sys.executable, "-P", "-m", "tests.proof.explorer", *asked], 40)
 
 
 def _simulated(jobs: int, scale: float) -> Part:
@@ -155,19 +160,61 @@ def _noticed_as(violation: str) -> str:
     return f"`{violation.split(' ', 1)[0]}`" + (f", as the store's `{precondition[1]}`" if precondition else "")
 
 
+def _changed_in_small(jobs: int, scale: float) -> Part:
+    """Every small change of the domain, as its own program says it."""
+    del jobs, scale
+    return _told("The domain changed in small", [sys.executable, "scripts/mutate", "domain"], 40)
+
+
+def _statements_changed(jobs: int, scale: float) -> Part:
+    """Every small change of a statement, as its own program says it."""
+    del jobs
+    asked = [] if scale == 1 else ["--sample", str(max(10, int(400 * scale)))]
+    return _told("Statements changed in small", [sys.executable, "-P", "-m", "tests.proof.sql_mutants", *asked], 40)
+
+
+def _decoded(jobs: int, scale: float) -> Part:
+    """Hurt bytes and texts for everything that reads what is stored or comes from outside."""
+    del jobs
+    return _of_examples("Decoders", *DECODERS, scale)
+
+
 def _in_lockstep(jobs: int, scale: float) -> Part:
     """The same commands on every store, with the same answers."""
     del jobs
-    examples = max(10, int(EXAMPLES * scale))
-    done = _run([sys.executable, "-P", "-m", "pytest", LOCKSTEP, "--timeout", "0"], JOBLEDGER_EXAMPLES=str(examples))
-    told = [line for line in done.stdout.splitlines() if line.strip()][-1:]
-    lines = [f"`JOBLEDGER_EXAMPLES={examples} pytest {LOCKSTEP}`:", "", "```", *told, "```"]
-    return Part("Stores in lockstep", lines, holds=done.returncode == 0)
+    return _of_examples("Stores in lockstep", *LOCKSTEP, scale)
+
+
+def _of_examples(name: str, path: str, examples: int, scale: float) -> Part:
+    count = max(10, int(examples * scale))
+    command = [sys.executable, "-P", "-m", "pytest", path, "-n", "0", "--timeout", "0"]
+    part = _told(name, command, 1, JOBLEDGER_EXAMPLES=str(count))
+    part.lines = [f"`JOBLEDGER_EXAMPLES={count} pytest {path}`:", "", *part.lines]
+    return part
+
+
+def _told(name: str, command: Sequence[str], lines: int, **environment: str) -> Part:
+    """A part that another program is: the last lines that it said, and whether it was content."""
+    done = _run(command, **environment)
+    told = [line for line in done.stdout.splitlines() if line.strip()]
+    return Part(name, ["```", *told[-lines:], "```"], holds=done.returncode == 0)
 
 
 def _run(command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
+
+
+PARTS: Final[Mapping[str, Callable[[int, float], Part]]] = {
+    "explore": _explored,
+    "simulate": _simulated,
+    "rules": _killed,
+    "domain": _changed_in_small,
+    "statements": _statements_changed,
+    "decoders": _decoded,
+    "lockstep": _in_lockstep,
+}
+"""What the proof is made of, in the order of the page."""
 
 
 if __name__ == "__main__":

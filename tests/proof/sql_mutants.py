@@ -41,12 +41,13 @@ SUITE: Final = (
     "tests/contracts/test_reading.py",
     "tests/contracts/test_operating.py",
     "tests/contracts/test_repeated_commands.py",
+    "tests/storage/test_sqlite_plans.py",
 )
 """The tests that have to notice, those first that notice most."""
 
 NOT_THESE: Final = (
     "-k",
-    "(sqlite or not memory) and not (value or threads or racing or processes or at_once or twin)",
+    "(sqlite or not memory) and not (postgresql or value or threads or racing or processes or at_once or twin)",
 )
 """Other stores, and what takes long."""
 

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from eventsourcing.persistence import JSONTranscoder, StoredEvent
 from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from jobledger import Effect, Fence, JobledgerError, JobRequest, JobStore, ManualClock, Policy, Schedule
+from jobledger.adapters.storage.mapping import LedgerMapper
 from jobledger.adapters.storage.rows import decode_body, decode_job, encode_body, encode_job
 from jobledger.domain.bounds import parse_json
 from jobledger.domain.errors import HistoryCorruptError, InvalidError
@@ -82,6 +84,22 @@ def folded(found: Any) -> Job:
     job = advance(replay([created(), claimed(1)]), found)
     assert job.policy.lease
     return job
+
+
+@for_all(data=st.data())
+def test_the_librarys_mapper_reads_what_we_read(data: st.DataObject) -> None:
+    """Its events are ours, and their bytes stay as they are stored."""
+    topic = data.draw(st.sampled_from(sorted(GOLDEN)))
+    state = data.draw(st.just(GOLDEN[topic]) | hurt(GOLDEN[topic]) | BYTES)
+    mapper = LedgerMapper(JSONTranscoder())
+    stored = StoredEvent(STREAM, 3, topic, state)
+    try:
+        found = mapper.to_domain_event(stored)
+    except HistoryCorruptError:
+        return
+
+    assert is_same_event(found.recorded.event, read(StoredRecord(STREAM, 3, topic, state)).event)
+    assert mapper.to_stored_event(found) == stored
 
 
 @for_all(
@@ -334,6 +352,25 @@ def test_each_column_may_be_hurt(ledger: Ledger, tmp_path: Path, cell: object) -
     for table, columns in ledger.columns.items():
         for column in columns:
             ask_everything(ledger, tmp_path, table, column, cell)
+
+
+@pytest.mark.parametrize("cell", [2**62, -1, "text", "", b"\x00\xff", 1e300], ids=repr)
+@pytest.mark.parametrize("column", ["number", "name", "digest", "applied_at_us"])
+def test_a_hurt_list_of_schema_steps_is_named(ledger: Ledger, tmp_path: Path, column: str, cell: object) -> None:
+    """Neither a reader nor a migration takes the file for another one than it is."""
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(ledger.path, copy)
+    with suppress(sqlite3.IntegrityError), closing(sqlite3.connect(copy)) as file, file:
+        file.execute(f"UPDATE schema_version SET {column} = ?", (cell,))  # noqa: S608  # a name from above
+    for migrate in (False, True):
+        with importing_nothing():
+            require_typed(lambda given=migrate: asked_once(copy, migrate=given))  # type: ignore[misc]  # bound at once
+
+
+def asked_once(path: Path, *, migrate: bool) -> object:
+    """An answer of a store that is opened for it."""
+    with JobStore.open(f"sqlite:///{path}", clock=ManualClock(NOON), migrate=migrate) as store:
+        return store.find("team", "k")
 
 
 def ask_everything(ledger: Ledger, folder: Path, table: str, column: str, cell: object) -> None:

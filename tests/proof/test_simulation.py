@@ -6,13 +6,15 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.proof import simulate
 from tests.proof.mix import Mix
 from tests.proof.plain import without_encoding
-from tests.proof.running import Setup, failing_run, run_seeds
+from tests.proof.running import Setup, Tally, failing_run, run_seeds
 from tests.proof.shrinking import Plan
 from tests.proof.simulator import STEPS
 from tests.proof.sometimes import ONLY_SIMULATED, SITUATIONS, situations_of
@@ -39,6 +41,20 @@ def test_every_situation_is_reached() -> None:
 
     assert [name for name in SITUATIONS if not tally.situations[name]] == []
     assert set(tally.situations) <= set(SITUATIONS), "a situation has no sentence"
+
+
+def test_a_situation_that_is_reached_too_rarely_fails_a_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The control: ten in ten thousand seeds are enough, nine are not."""
+    tally = Tally(seeds=10_000, situations=Counter(dict.fromkeys(SITUATIONS, 10)))
+    monkeypatch.setattr(simulate, "simulate", lambda *_: tally)
+    assert simulate.main(["--seeds", "10000"]) == 0
+
+    tally.situations["late_renewal"] -= 1
+
+    assert simulate.main(["--seeds", "10000"]) == 1
+    assert "reached too rarely: late_renewal (" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("store", "seeds"), [("memory", 60), ("sqlite", 20)])
