@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Clock
     from jobledger.projections.audit import Verification
     from jobledger.projections.checking import Replay
+    from jobledger.projections.story import Sentence
+    from jobledger.projections.windows import FeedEntry
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -156,6 +158,7 @@ class AsyncJobStore:
     export_job = _awaitable(JobStore.export_job)
     import_bundle = _awaitable(JobStore.import_bundle)
     replay = _awaitable(JobStore.replay)
+    diff = _awaitable(JobStore.diff)
     anchor = _awaitable(JobStore.anchor)
     verify_anchors = _awaitable(JobStore.verify_anchors)
     prove = _awaitable(JobStore.prove)
@@ -177,10 +180,39 @@ class AsyncJobStore:
         while (left := deadline - time.monotonic()) > 0 and not await self._watched(left):
             pass
 
+    async def follow(
+        self,
+        *,
+        after: str | None = None,
+        topics: Sequence[str] = (),
+        owner: str | None = None,
+        idle: timedelta | float | None = None,
+    ) -> AsyncIterator[FeedEntry]:
+        """Every event behind a cursor, and then each as it comes; ends when nothing came for ``idle``, else never."""
+        longest = None if idle is None else require_span("idle", idle).total_seconds()
+        quiet_since = time.monotonic()
+        while True:
+            page = await self.feed(after=after, limit=PAGE, topics=topics, owner=owner)
+            after = page.cursor
+            for entry in page.entries:
+                yield entry
+            if page.entries:
+                quiet_since = time.monotonic()
+                continue
+            left = SLICE.total_seconds() if longest is None else quiet_since + longest - time.monotonic()
+            if left <= 0:
+                return
+            await self._watched(left)
+
     async def history(self, job_id: str) -> AsyncIterator[RecordedEvent]:
         """Every event of a job, streamed in pages; raises what ``JobStore.history`` raises, at the first step."""
         async for event in self._streamed(partial(self.store.history, job_id), PAGE):
             yield event
+
+    async def story(self, job_id: str) -> AsyncIterator[Sentence]:
+        """A job's history as sentences; raises what ``JobStore.story`` raises, at the first step."""
+        async for sentence in self._streamed(partial(self.store.story, job_id), PAGE):
+            yield sentence
 
     async def verify_all(self) -> AsyncIterator[Verification]:
         """Verify every job of the namespace, in the order of their ids, as far as it is read on."""

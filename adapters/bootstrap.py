@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from typing_extensions import override
+
 from jobledger.adapters.bundles.files import lines_in, written
 from jobledger.adapters.bundles.importing import ImportReport, import_bundle
 from jobledger.adapters.calendars import ZoneCalendar
@@ -20,7 +22,7 @@ from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.postgresql import PostgreSQLStorage
 from jobledger.adapters.storage.postgresql_connecting import SCHEMES, place_of
 from jobledger.adapters.storage.sqlite import SQLiteStorage
-from jobledger.domain.bounds import require_span, require_text
+from jobledger.domain.bounds import PAGE_MAX, require_span, require_text
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
 from jobledger.domain.ports import JobFilter
 from jobledger.domain.store import FiringCommands, JobCommands, Setting
@@ -28,9 +30,10 @@ from jobledger.projections.bundles import ExportReport, Scope, export, lines_of
 from jobledger.projections.checking import Replay, replay_bundle, verify_bundle
 from jobledger.projections.reads import JobReads
 from jobledger.projections.schedules import ScheduleReads
+from jobledger.projections.windows import following
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from jobledger.domain.answers import JobStatus
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Clock, Storage
     from jobledger.domain.store.executing import Runner
     from jobledger.projections.audit import Verification
+    from jobledger.projections.windows import Feed, FeedEntry
 
 DEFAULT_URL: Final = "sqlite:///jobledger.db"
 LOOK_EVERY: Final = timedelta(seconds=1)
@@ -124,6 +128,56 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
                 raise DeadlineExceededError(waited_for)
             self._setting.storage.wait(min(LOOK_EVERY, timedelta(seconds=left)))
         return status
+
+    @override
+    def feed(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        topics: Sequence[str] = (),
+        owner: str | None = None,
+        wait: timedelta | float = timedelta(0),
+    ) -> Feed:
+        """All jobs' events in position order behind a cursor; contiguous and resumable.
+
+        With ``wait``, a feed that has nothing to tell waits at most so long for something; its cursor then lies behind
+        everything that was looked at.
+
+        Raises:
+            InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
+        """
+        deadline = time.monotonic() + require_span("wait", wait).total_seconds()
+        while True:
+            page = super().feed(after=after, limit=limit, topics=topics, owner=owner)
+            left = deadline - time.monotonic()
+            if page.entries or left <= 0:
+                return page
+            after = page.cursor
+            self._setting.storage.wait(min(LOOK_EVERY, timedelta(seconds=left)))
+
+    def follow(
+        self,
+        *,
+        after: str | None = None,
+        topics: Sequence[str] = (),
+        owner: str | None = None,
+        idle: timedelta | float | None = None,
+    ) -> Iterator[FeedEntry]:
+        """Every event behind a cursor, and then each as it comes; ends when nothing came for ``idle``, else never.
+
+        Keep the cursor of the last entry that was dealt with: whoever resumes behind it misses nothing and sees nothing
+        twice.
+
+        Raises:
+            InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
+        """
+        wait = timedelta(hours=1) if idle is None else require_span("idle", idle)
+
+        def ask(cursor: str | None) -> Feed:
+            return self.feed(after=cursor, limit=PAGE_MAX, topics=topics, owner=owner, wait=wait)
+
+        return following(ask, after, is_endless=idle is None)
 
     def wait_for_change(self, timeout: timedelta | float) -> None:
         """Return when something may have been appended, at the latest after ``timeout``; a hint, never a promise."""

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 
 from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
 from jobledger.domain.decisions.claiming import claimable
+from jobledger.domain.decisions.creating import require_sequence
 from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError, UnknownJobError
+from jobledger.domain.history import RecordedEvent
 from jobledger.domain.job import Job
 from jobledger.domain.ports import Loaded, Reader
-from jobledger.domain.replaying import PAGE, advance, recorded
+from jobledger.domain.replaying import PAGE, advance, recorded, state_at
 from jobledger.projections import anchors, audit
 from jobledger.projections.anchors import Anchor, Proof
 from jobledger.projections.audit import Verification
 from jobledger.projections.bundles import stated
 from jobledger.projections.checking import Difference, Replay, differences
 from jobledger.projections.rules import Problem
+from jobledger.projections.story import Sentence, story
 
 if TYPE_CHECKING:
     from jobledger.domain.store import Setting
@@ -90,6 +93,40 @@ class AuditReads:
         with self._setting.storage.reading() as reader:
             self._require_known(reader, require_text("job_id", job_id))
             return anchors.prove(reader, job_id, sequence, anchor)
+
+    def story(self, job_id: str) -> Iterator[Sentence]:
+        """A job's history as sentences, streamed in pages.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            HistoryCorruptError: an event is missing or cannot be read.
+        """
+        with self._setting.storage.reading() as reader:
+            head = self._loaded(reader, job_id).job.sequence
+        return story(self._streamed(job_id, head))
+
+    def _streamed(self, job_id: str, head: int) -> Iterator[RecordedEvent]:
+        after = 0
+        while after < head:
+            with self._setting.storage.reading() as reader:
+                upto = min(head, after + PAGE)
+                page = list(recorded(reader, job_id, after=after, upto=upto))
+            if not page:
+                return
+            after = page[-1].sequence
+            yield from page
+
+    def diff(self, job_id: str, first: int, second: int) -> list[Difference]:
+        """The fields in which a job differs between two sequences: ``told`` at the first, ``folded`` at the second.
+
+        Raises:
+            UnknownJobError: there is no such job in this namespace.
+            UnknownSequenceError: the job's history does not reach there.
+        """
+        with self._setting.storage.reading() as reader:
+            job = self._loaded(reader, job_id).job
+            then, later = (state_at(reader, job_id, require_sequence(job, each)) for each in (first, second))
+        return list(differences(job_id, stated(then), stated(later)))
 
     def replay(self) -> Replay:
         """Fold every job's events with this release's code, and compare each state with the stored one, field by field.

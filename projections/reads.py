@@ -28,7 +28,7 @@ from jobledger.domain.history import TOPICS, RecordedEvent, read
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import Standing
 from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
-from jobledger.domain.replaying import PAGE, recorded, sequence_at, state_at, value_of
+from jobledger.domain.replaying import sequence_at, state_at, value_of
 from jobledger.domain.store.executing import stand
 from jobledger.projections.auditing import AuditReads
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
@@ -101,17 +101,6 @@ class JobReads(AuditReads):
         with self._setting.storage.reading() as reader:
             head = self._loaded(reader, job_id).job.sequence
         return self._streamed(job_id, head)
-
-    def _streamed(self, job_id: str, head: int) -> Iterator[RecordedEvent]:
-        after = 0
-        while after < head:
-            with self._setting.storage.reading() as reader:
-                upto = min(head, after + PAGE)
-                page = list(recorded(reader, job_id, after=after, upto=upto))
-            if not page:
-                return
-            after = page[-1].sequence
-            yield from page
 
     def timeline(self, job_id: str) -> Timeline:
         """A job's attempts as spans, with checkpoints and units as marks.

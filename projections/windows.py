@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from jobledger.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from jobledger.domain.answers import JobStatus
     from jobledger.domain.history import RecordedEvent
     from jobledger.domain.policies import Policy
@@ -54,6 +56,16 @@ class Feed:
 
     entries: tuple[FeedEntry, ...]
     cursor: str
+
+
+def following(ask: Callable[[str | None], Feed], after: str | None, *, is_endless: bool) -> Iterator[FeedEntry]:
+    """Every entry behind a cursor, page by page, as ``ask`` answers them; ends with the first empty page, or never."""
+    while True:
+        page = ask(after)
+        yield from page.entries
+        if not page.entries and not is_endless:
+            return
+        after = page.cursor
 
 
 def floor_of(head: int, policy: Policy) -> int:

@@ -21,6 +21,7 @@ from jobledger.adapters.cli import (
     reading,
     running,
     scheduling,
+    telling,
     upkeep,
     watching,
 )
@@ -82,7 +83,18 @@ def root(
         typer.echo(context.get_help())
 
 
-for commands in (creating, running, reading, watching, controlling, scheduling, auditing, anchoring, upkeep):
+for commands in (
+    creating,
+    running,
+    reading,
+    watching,
+    controlling,
+    scheduling,
+    auditing,
+    telling,
+    anchoring,
+    upkeep,
+):
     commands.register(app)
 
 

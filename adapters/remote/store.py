@@ -44,7 +44,7 @@ from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
 from jobledger.domain.job import ENGINE, State
 from jobledger.domain.store import PATIENCE
 from jobledger.domain.store.base import require_expected
-from jobledger.projections.windows import position_of
+from jobledger.projections.windows import following, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from jobledger.projections.auditing import RebuildReport
     from jobledger.projections.pages import JobPage, UnitPage
     from jobledger.projections.timeline import Timeline
-    from jobledger.projections.windows import EventWindow, Feed
+    from jobledger.projections.windows import EventWindow, Feed, FeedEntry
 
 POLL_S: Final = 20
 ANY: Final = "*"
@@ -311,13 +311,42 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
         return self._line.get(CountsOut, "/counts", owner=owner, queue=queue).answer()
 
     def feed(
-        self, *, after: str | None = None, limit: int = 100, topics: Sequence[str] = (), owner: str | None = None
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        topics: Sequence[str] = (),
+        owner: str | None = None,
+        wait: timedelta | float = timedelta(0),
     ) -> Feed:
         """All jobs' events in position order behind a cursor; see ``JobStore.feed``."""
         require_integer("limit", limit, 1, 2**63 - 1)
-        size = min(limit, PAGE_MAX)
+        size, topic = min(limit, PAGE_MAX), list(topics)
         position_of(after)
-        return self._line.get(FeedOut, "/feed", after=after, limit=size, topic=list(topics), owner=owner).answer()
+        deadline = time.monotonic() + require_span("wait", wait).total_seconds()
+        while True:
+            wait_s = min(max(deadline - time.monotonic(), 0.0), POLL_S)
+            asked = {"after": after, "limit": size, "topic": topic, "owner": owner, "wait_s": wait_s}
+            page = self._line.get(FeedOut, "/feed", **asked).answer()
+            if page.entries or time.monotonic() >= deadline:
+                return page
+            after = page.cursor
+
+    def follow(
+        self,
+        *,
+        after: str | None = None,
+        topics: Sequence[str] = (),
+        owner: str | None = None,
+        idle: timedelta | float | None = None,
+    ) -> Iterator[FeedEntry]:
+        """Every event behind a cursor, and then each as it comes; see ``JobStore.follow``."""
+        wait = timedelta(hours=1) if idle is None else require_span("idle", idle)
+
+        def ask(cursor: str | None) -> Feed:
+            return self.feed(after=cursor, limit=PAGE_MAX, topics=topics, owner=owner, wait=wait)
+
+        return following(ask, after, is_endless=idle is None)
 
     def resource(self, owner: str, name: str) -> Resource | None:
         """A named resource of an owner; ``None``: absent (version 0)."""
