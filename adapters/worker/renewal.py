@@ -25,10 +25,11 @@ EARLY_SHARE: Final = 0.2
 
 @dataclass(slots=True)
 class _Schedule:
-    """When a lease is renewed next, and how often in a row that failed."""
+    """When a lease is renewed next, how often in a row that failed, and whether somebody waits for it."""
 
     due_at: float
     failures: int = 0
+    is_asked: bool = False
 
 
 class Renewals:
@@ -75,7 +76,7 @@ class Renewals:
         with self._woken:
             schedule = self._schedules.get(held)
             if schedule is not None and not schedule.failures:
-                schedule.due_at = elapsed()
+                schedule.due_at, schedule.is_asked = elapsed(), True
                 self._woken.notify_all()
 
     def _run(self) -> None:
@@ -88,6 +89,7 @@ class Renewals:
             while not self._is_stopping:
                 self._schedules = {held: each for held, each in self._schedules.items() if held.lost is None}
                 now = elapsed()
+                self._put_off(now)
                 earliest = min((each.due_at for each in self._schedules.values()), default=now + NAP_MAX)
                 if earliest <= now:
                     return [
@@ -97,6 +99,12 @@ class Renewals:
                     ][:BATCH_MAX]
                 self._woken.wait(min(earliest - now, NAP_MAX))
             return []
+
+    def _put_off(self, now: float) -> None:
+        """Leave out renewals that a checkpoint or a report has made since: every accepted write renews its lease."""
+        for held, each in self._schedules.items():
+            if each.due_at <= now and not each.is_asked and not each.failures and not held.is_stale:
+                each.due_at = max(each.due_at, held.heard_at + held.renew_every * (1 - EARLY_SHARE))
 
     def _renew(self, batch: list[HeldLease]) -> None:
         sent_at = elapsed()
@@ -137,4 +145,4 @@ class Renewals:
                 due_at += pause_after(schedule.failures, held.renew_every)
             else:
                 schedule.failures = 0
-            schedule.due_at = due_at
+            schedule.due_at, schedule.is_asked = due_at, False

@@ -37,7 +37,8 @@ class Running:
     """Counts slots: one is taken from before a claim until the handler has physically ended.
 
     Then its end is published while the slot takes the next job, so that handlers and the store work side by side; as
-    many ends as there are slots may be on their way, no more.
+    many ends as there are slots may be on their way, no more. With a single slot an end is awaited first: whoever asks
+    for one job after the other means that.
     """
 
     def __init__(self, limits: Limits, max_jobs: int | None = None) -> None:
@@ -158,7 +159,9 @@ class Running:
     @property
     def _free(self) -> int:
         working = len(self._attempts) - len(self._unwound)
-        free = self._limits.concurrency - max(working, len(self._unwound)) - self._reserved
+        is_serial = self._limits.concurrency == 1
+        busy = len(self._attempts) if is_serial else max(working, len(self._unwound))
+        free = self._limits.concurrency - busy - self._reserved
         return free if self._jobs_left is None else min(free, self._jobs_left - self._reserved)
 
 

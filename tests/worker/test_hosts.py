@@ -15,6 +15,7 @@ import pytest
 from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.clients import JobClient
 from jobledger.adapters.worker import AsyncJobContext, HostState, JobContext, JobHost, durable_job, keeping
+from jobledger.domain.decisions.working import Effect
 from jobledger.domain.errors import InvalidRequestError, ProducerUnavailableError, UnknownKindError
 from jobledger.domain.job import State
 from tests.worker.hosting import PATIENCE, created, ended, happens, hosted, names, until
@@ -115,6 +116,23 @@ def test_never_more_is_claimed_than_there_are_free_slots(store: JobStore) -> Non
 
     assert running == 2
     assert all(most)
+
+
+def test_with_one_slot_a_job_begins_after_the_end_of_the_one_before_is_on_record(memory: JobStore) -> None:
+    """Also its effects: whoever runs one job after the other relies on what the last one left."""
+    versions: list[int] = []
+
+    @durable_job("k")
+    def handler(job: JobContext) -> None:
+        resource = memory.resource("team", "r")
+        versions.append(resource.version if resource else 0)
+        job.stage(Effect(resource="r", value=job.job_id, expected_version=versions[-1]))
+
+    with hosted(memory, handler, concurrency=1):
+        for job_id in [created(memory, "k") for _ in range(20)]:
+            assert ended(memory, job_id).state is State.COMPLETE
+
+    assert versions == list(range(20))
 
 
 def test_a_host_claims_its_own_kinds_and_queues_only(memory: JobStore) -> None:

@@ -189,6 +189,21 @@ def test_a_child_that_swallows_everything_is_ended_with_all_that_it_started(memo
     assert after.outcome is Outcome.COMPLETE
 
 
+def test_a_child_that_does_not_end_is_left_by_a_drain_and_ended_with_its_host(memory: JobStore, tmp_path: Path) -> None:
+    host = JobHost(memory, [handlers.hangs])
+    host.admit()
+    job_id = created(memory, "hangs", {"signs": str(tmp_path)}, policy="steady")
+    appears(memory, tmp_path / "pids")
+    until_slow(memory, lambda: len((tmp_path / "pids").read_text().split()) == 2)
+    report = host.drain(0.2)
+    host.stop()
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    until_slow(memory, lambda: all(is_gone(pid) for pid in pids))
+
+    assert [(each.job_id, each.why) for each in report.left] == [(job_id, "its handler had not ended by the deadline")]
+    assert names(memory, job_id) == ["Created", "Claimed"]
+
+
 def test_a_slot_is_kept_until_what_a_handler_started_has_ended(memory: JobStore, tmp_path: Path) -> None:
     with hosted(memory, handlers.leaves, concurrency=1):
         job_id = created(memory, "leaves", {"signs": str(tmp_path), "seconds": 1.0}, policy="steady")

@@ -359,3 +359,30 @@ def test_after_a_failed_call_a_host_leaves_expired_leases_alone_for_one_renewal(
         assert renewal.late
         assert store.status(job_id).state is State.COMPLETE
         assert store.status(job_id).generation == 1
+
+
+def test_a_lease_that_writes_keep_alive_needs_no_renewals(memory: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every accepted write renews; a silent handler beside it shows that renewals go out where none is made."""
+    renewed: list[str] = []
+    renew_many = memory.renew_many
+
+    def counting(fences: Any) -> Any:
+        renewed.extend(fence.job_id for fence in fences)
+        return renew_many(fences)
+
+    monkeypatch.setattr(memory, "renew_many", counting)
+    go = threading.Event()
+
+    @durable_job("k")
+    def handler(job: JobContext, is_silent: bool) -> None:
+        while not go.wait(0.02):
+            if not is_silent:
+                job.checkpoint(1)
+
+    with hosted(memory, handler):
+        silent, busy = (created(memory, "k", {"is_silent": it}, policy="steady") for it in (True, False))
+        until(memory, lambda: renewed.count(silent) >= 2)
+        go.set()
+        assert {ended(memory, job_id).generation for job_id in (silent, busy)} == {1}
+
+    assert busy not in renewed
