@@ -307,6 +307,22 @@ def is_served(url: object) -> bool:
     return isinstance(url, str) and url.startswith(SCHEMES)
 
 
+def grant_roles(url: str) -> None:
+    """Make the roles of a PostgreSQL store, and give each the rights of its task.
+
+    Raises:
+        InvalidRequestError: the store is no PostgreSQL database.
+        StoreUnavailableError: the server cannot be reached, or its role may not do it.
+    """
+    if not is_served(url):
+        raise InvalidRequestError("roles", "only a PostgreSQL store has roles; leave the option out")
+    storage = PostgreSQLStorage(url)
+    try:
+        storage.grant_roles()
+    finally:
+        storage.close()
+
+
 def shown_url(url: str) -> str:
     """A URL as it may be shown and repeated: without a password."""
     return place_of(url).shown_url if is_served(url) else url

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jobledger.adapters.bootstrap import is_served, open_storage, shown_url, sqlite_path
+from jobledger.adapters.bootstrap import grant_roles, is_served, open_storage, shown_url, sqlite_path
 from jobledger.adapters.cli.commands import KEEP, command, epilog
 from jobledger.adapters.cli.controlling import By, Reason, operator
 from jobledger.adapters.cli.diagnosing import diagnose, diagnosis_table, exit_code_of
@@ -62,10 +62,17 @@ def advance_epoch(desk: Desk, reason: Reason, group: Group = "default", by: By =
     desk.answer({"group": group, "epoch": epoch}, Text(f"group {visible(group)} is at epoch {epoch} from now on"))
 
 
-def migrate(desk: Desk) -> None:
+def migrate(
+    desk: Desk,
+    roles: Annotated[  # noqa: FBT002  # a flag is typed by its name
+        bool, typer.Option("--roles", metavar="", help="Also make the roles app, reader and retention (PostgreSQL).")
+    ] = False,
+) -> None:
     """Make the store, or bring its schema up to date; safe to repeat, and for any number of processes at once."""
     with desk.migrated():
         pass
+    if roles:
+        grant_roles(desk.url)
     url = shown_url(desk.url)
     named = url if is_served(desk.url) else str(sqlite_path(desk.url))
     version = schema_version(desk)

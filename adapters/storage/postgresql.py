@@ -19,6 +19,7 @@ from jobledger.adapters.storage.postgresql_lending import driver_connection, ent
 from jobledger.adapters.storage.postgresql_migrating import (
     SCHEMA_VERSION,
     applied_steps,
+    grant_roles,
     migrate,
     require_known_steps,
 )
@@ -98,6 +99,17 @@ class PostgreSQLStorage:
             if (found := self._version(connection)) > SCHEMA_VERSION:
                 raise self._mismatch(found)
             return migrate(connection, self.place)
+
+    def grant_roles(self) -> None:
+        """Make the roles of this schema (app, reader, retention) and give each its rights; the owner does it.
+
+        Raises:
+            StoreUnavailableError: this role may not do it; nothing was changed.
+            SchemaMismatchError: the schema is not that of this jobledger.
+        """
+        self.require_schema()
+        with self._asking() as connection:
+            grant_roles(connection, self.place)
 
     def schema_version(self) -> int:
         """The number of the schema that the database has; 0 for none.
@@ -227,7 +239,7 @@ class PostgreSQLStorage:
 
     def _commit(self, own: Connection) -> None:
         try:
-            ended = own.execute("COMMIT")
+            ended = own.execute("COMMIT", prepare=False)
         except psycopg.Error as error:
             raise after_commit(error, self.place.named) from error
         if ended.statusmessage != "COMMIT":
@@ -252,7 +264,7 @@ class PostgreSQLStorage:
             except psycopg.Error as error:
                 raise failure(error, self.place.named) from error
             try:
-                return connection, connection.execute(begin)
+                return connection, connection.execute(begin, prepare=False)
             except BaseException as error:
                 self._give_back(connection)
                 if not isinstance(error, psycopg.Error):
@@ -263,7 +275,7 @@ class PostgreSQLStorage:
     def _give_back(self, connection: Connection) -> None:
         with suppress(psycopg.Error):
             if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-                connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK", prepare=False)
         self.pool.put(connection)
 
     # Waiting and closing ----------------------------------------------------------------------------------------------

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final, LiteralString
 
 import psycopg
 from psycopg.sql import SQL, Identifier
 
 from jobledger.adapters.storage.migrating import Migration, migrations
-from jobledger.adapters.storage.postgresql_connecting import Connection, Place, in_schema
+from jobledger.adapters.storage.postgresql_connecting import Connection, Place, in_schema, quoted
 from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError
 
 SCHEMA_VERSION: Final = migrations("postgresql")[-1].number
@@ -37,6 +39,20 @@ FIND_TABLES: Final[LiteralString] = """
     SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
 """
+
+
+def grant_roles(connection: Connection, place: Place) -> None:
+    """Make the roles of a schema, and give each the rights of its task; safe to repeat, and needed after a migration.
+
+    Raises:
+        psycopg.Error: the role may not make roles, or does not own the schema; nothing was changed.
+    """
+    file = files("jobledger.adapters.storage") / "migrations" / "postgresql_roles" / "roles.sql"
+    text = re.sub(r"\bjobledger_(app|reader|retention)\b", rf"{place.schema}_\1", file.read_text("utf-8"))
+    text = text.replace("SCHEMA jobledger ", f"SCHEMA {quoted(place.schema)} ")
+    with connection.transaction():
+        connection.execute(MIGRATION_LOCK)
+        connection.execute(in_schema(text, place.schema).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,6 @@ def create_command(
 ) -> Command[CreateReceipt]:
     """The command that makes a job of a request."""
     depth = new.policy.queue_depth_max if new.policy else None
-    looks_around = new.request.submission is not None or depth is not None
     return Command(
         job_id=new.job_id,
         namespace=new.namespace,
@@ -235,7 +234,8 @@ def create_command(
         is_given=is_given,
         decide=decide,
         answer=_receipt,
-        looks_around=looks_around,
+        looks_around=depth is not None,
+        shares=new.request.submission and (new.request.owner, new.request.submission),
     )
 
 

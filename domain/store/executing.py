@@ -100,7 +100,8 @@ class Command(Generic[Answer]):
 
     ``decide`` is given the session, the job's standing (``None``: there is no such job) and the store's time.
     ``is_given``: the caller chose the command id, so it may be a repeated one. ``looks_around``: what it meets
-    includes other jobs, so that those before it in a batch have to be written first.
+    includes other jobs, so that those before it in a batch have to be written first. ``shares``: a name that only one
+    of those that share it can take, so that this holds for the second of them.
     """
 
     job_id: str
@@ -112,6 +113,7 @@ class Command(Generic[Answer]):
     fence: Fence | None = None
     step: int | None = None
     looks_around: bool = False
+    shares: object = None
 
 
 @dataclass(slots=True)
@@ -171,10 +173,9 @@ def execute(storage: Storage, commands: Sequence[Command[Answer]], call: Call) -
             call.has_lost_a_reply = True
             unknowns += 1
             settled = _unknown(commands, waiting, unknown.reason) if unknowns > UNKNOWN_MAX else {}
-        except RolledBackError as rolled_back:
+        except RolledBackError:
             conflicts += 1
-            # The caller's own transaction is broken, and only the caller can begin another one.
-            settled = {} if call.connection is None else dict.fromkeys(waiting, rolled_back)
+            settled = {}
         except StoreUnavailableError as unavailable:
             if call.has_lost_a_reply:
                 settled = _unknown(commands, waiting, unavailable.reason)
@@ -253,10 +254,13 @@ def _settled(session: Session, commands: Sequence[Command[Any]], chosen: list[in
     chosen = [index for index in chosen if index not in answers]
     now = session.now()
     drafts: list[tuple[int, Append, Told]] = []
+    taken: set[object] = set()
     for index in chosen:
         command = commands[index]
-        if command.looks_around:
+        if command.looks_around or command.shares in taken:
             _write(session, commands, drafts, answers)
+        if command.shares is not None:
+            taken.add(command.shares)
         try:
             if command.is_given or call.has_lost_a_reply:
                 repeated = _repeated(session, command, loaded.get(command.job_id))

@@ -56,9 +56,10 @@ class Server:
     programs: Path
 
     def url(self, database: str = "postgres", user: str = "postgres", **parameters: str) -> str:
-        """A URL of a database."""
+        """A URL of a database; ``through`` another folder with a socket, where one is given."""
+        host = parameters.pop("through", self.folder)
         further = "".join(f"&{name}={value}" for name, value in parameters.items())
-        return f"postgresql://{user}@/{database}?host={self.folder}{further}"
+        return f"postgresql://{user}@/{database}?host={host}{further}"
 
     def connect(self, database: str = "postgres", **settings: Any) -> psycopg.Connection[Any]:
         """A connection of the superuser, without transactions."""
@@ -94,16 +95,16 @@ def _keep(folder: Path) -> None:
 
 def _start(folder: Path) -> Path:
     user = _servant()
-    programs = _programs(folder, user)
+    programs = _programs(folder)
     if user:
         shutil.chown(folder, user)
     data = folder / "data"
     initdb = ["--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"]
-    _run(user, programs / "initdb", *initdb, "--no-sync", "--no-instructions")
+    _run(programs / "initdb", *initdb, "--no-sync", "--no-instructions")
     options = "".join(f" -c {name}={value!r}" for name, value in SETTINGS.items()) + f" -k {folder}"
     log = folder / "log"
     start = ["start", "--pgdata", data, "--log", log, "--silent", "--wait", "--options", options]
-    _run(user, programs / "pg_ctl", *start)
+    _run(programs / "pg_ctl", *start)
     subprocess.run(
         [sys.executable, "-c", GUARD, folder, programs / "pg_ctl", user],
         check=True,
@@ -124,13 +125,17 @@ def _servant() -> str:
     return "postgres" if "postgres" in names else "nobody"
 
 
-def _run(user: str, *command: object) -> None:
+def identity() -> dict[str, Any]:
+    """As whom a server's process has to be started, as arguments of ``subprocess``."""
+    user = _servant()
     known = pwd.getpwnam(user) if user else None
+    return {"user": known.pw_uid, "group": known.pw_gid, "extra_groups": []} if known else {}
+
+
+def _run(*command: object) -> None:
     ended = subprocess.run(
         [str(part) for part in command],
-        user=known.pw_uid if known else None,
-        group=known.pw_gid if known else None,
-        extra_groups=[] if known else None,
+        **identity(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -143,12 +148,12 @@ def _run(user: str, *command: object) -> None:
         raise RuntimeError(msg)
 
 
-def _programs(folder: Path, user: str) -> Path:
-    """The folder of the server's programs, which `user` can start."""
+def _programs(folder: Path) -> Path:
+    """The folder of the server's programs, which the server's user can start."""
     for found in _installed():
         if (found / "initdb").exists() and (found / "postgres").exists():
             try:
-                _run(user, found / "postgres", "--version")
+                _run(found / "postgres", "--version")
             except (RuntimeError, OSError):
                 # They lie where that user may not look: a copy beside the cluster serves as well.
                 copy = folder / "installed"

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -62,7 +63,8 @@ _numbers = itertools.count(1)
 
 def fresh_url(**parameters: str) -> str:
     """The URL of a schema that does not exist yet."""
-    return server().url(schema=f"t{os.getpid()}_{next(_numbers)}", **parameters)
+    schema = f"t{os.getpid()}_{next(_numbers)}"
+    return server().url(schema=schema, **{"application_name": schema} | parameters)
 
 
 @cache
@@ -74,9 +76,9 @@ def _operator() -> psycopg.Connection[Any]:
 class LentStorage(PostgreSQLStorage):
     """A store in a schema of its own that is given back, empty, instead of being closed."""
 
-    def __init__(self) -> None:
-        """Make a schema with a clock for tests."""
-        super().__init__(fresh_url())
+    def __init__(self, through: Path | None = None) -> None:
+        """Make a schema with a clock for tests; ``through`` is the folder of a pooler's socket."""
+        super().__init__(fresh_url() if through is None else fresh_url(through=str(through)))
         self.migrate()
         _operator().execute(CLOCK.format(self.place.schema).encode())
         self.clock: WatchedClock | None = None

@@ -180,18 +180,22 @@ def in_sqlalchemy(ledger: Ledger) -> Generator[Any]:
         f"postgresql+psycopg://postgres@/postgres?host={server().folder}",
         connect_args={"options": f"-c search_path={ledger.schema}"},
     )
-    with engine.begin() as connection:
-        yield connection
-    engine.dispose()
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 @contextmanager
 def in_a_session_of_sqlalchemy(ledger: Ledger) -> Generator[Any]:
     engine = sqlalchemy.create_engine(f"postgresql+psycopg://postgres@/postgres?host={server().folder}")
-    with Session(engine) as session, session.begin():
-        session.execute(sqlalchemy.text(f"SET LOCAL search_path = {ledger.schema}"))
-        yield session
-    engine.dispose()
+    try:
+        with Session(engine) as session, session.begin():
+            session.execute(sqlalchemy.text(f"SET LOCAL search_path = {ledger.schema}"))
+            yield session
+    finally:
+        engine.dispose()
 
 
 @contextmanager

@@ -33,7 +33,6 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 AS $$
 DECLARE
     log_id integer := 'jobledger.position'::regclass::oid::integer;
-    is_locked boolean := in_is_locked;
     tries integer := 0;
     clock bigint;
     is_fine boolean[];
@@ -44,7 +43,7 @@ DECLARE
 BEGIN
     LOOP
         -- Locks, always in this order: jobs, groups, resources; and within each kind by name.
-        IF NOT is_locked THEN
+        IF NOT in_is_locked THEN
             PERFORM 1 FROM jobledger.job_status AS s WHERE s.job_id = ANY (in_job)
             ORDER BY s.job_id FOR NO KEY UPDATE;
         END IF;
@@ -272,12 +271,12 @@ BEGIN
             END IF;
             EXIT;
         EXCEPTION WHEN unique_violation THEN
-            -- Somebody else created the same job, submission or resource meanwhile, and has committed: look again.
+            -- Somebody else created the same job, submission or resource meanwhile, and has committed: look again. Who
+            -- holds locks already begins anew instead, since what has appeared would be locked out of its order.
             tries := tries + 1;
-            IF tries = 3 THEN
+            IF in_is_locked OR tries = 3 THEN
                 RAISE;
             END IF;
-            is_locked := false;
             positions := NULL;
         END;
     END LOOP;

@@ -1,0 +1,43 @@
+-- Roles that cannot log in, each with the rights of one task; logins are made members of them. Safe to run again.
+-- The log can be added to by jobledger_app and shortened by jobledger_retention; no role but the owner may change it.
+DO $$
+DECLARE
+    role_name text;
+BEGIN
+    FOREACH role_name IN ARRAY ARRAY['jobledger_app', 'jobledger_reader', 'jobledger_retention'] LOOP
+        IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role_name) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
+        END IF;
+    END LOOP;
+END $$;
+
+REVOKE ALL ON SCHEMA jobledger FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA jobledger FROM PUBLIC;
+GRANT USAGE ON SCHEMA jobledger TO jobledger_app, jobledger_reader, jobledger_retention;
+GRANT SELECT ON ALL TABLES IN SCHEMA jobledger TO jobledger_app, jobledger_reader, jobledger_retention;
+GRANT SELECT ON SEQUENCE jobledger.position TO jobledger_app, jobledger_reader, jobledger_retention;
+GRANT EXECUTE ON FUNCTION
+    jobledger.jobledger_now(), jobledger.now_us(), jobledger.mark(bigint), jobledger.horizon(),
+    jobledger.state_of(bytea), jobledger.candidates(text, text[], text[], bigint, bigint),
+    jobledger.due(text, text[], text[], bigint, bigint)
+TO jobledger_app, jobledger_reader, jobledger_retention;
+
+-- Workers, hosts, and whoever creates jobs or operates on them.
+GRANT USAGE ON SEQUENCE jobledger.position TO jobledger_app;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA jobledger TO jobledger_app;
+GRANT INSERT ON
+    jobledger.stored_events, jobledger.job, jobledger.job_status, jobledger.job_label, jobledger.job_lease,
+    jobledger.worker_group, jobledger.job_unit, jobledger.job_body, jobledger.job_snapshot, jobledger.resource,
+    jobledger.submission, jobledger.tracking
+TO jobledger_app;
+GRANT UPDATE ON
+    jobledger.job_status, jobledger.job_lease, jobledger.worker_group, jobledger.job_snapshot, jobledger.resource,
+    jobledger.tracking
+TO jobledger_app;
+GRANT DELETE ON jobledger.job_lease, jobledger.job_body TO jobledger_app;
+
+-- What removes jobs whose time has come.
+GRANT DELETE ON
+    jobledger.stored_events, jobledger.job, jobledger.job_status, jobledger.job_label, jobledger.job_unit,
+    jobledger.job_body, jobledger.job_snapshot, jobledger.submission
+TO jobledger_retention;
