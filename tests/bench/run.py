@@ -30,6 +30,7 @@ def bench(
     scale: Annotated[bool, typer.Option("--scale", help="cost against size, from 10,000 to 1,000,000 jobs")] = False,
     jobs_max: Annotated[int, typer.Option(min=100, help="the largest size of --scale")] = 1_000_000,
     rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="run the other engines too")] = True,
+    folder: Annotated[Path | None, typer.Option(help="where the server keeps its data")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the raw figures to this file")] = None,
     svg: Annotated[Path | None, typer.Option(help="where --scale saves its plot")] = None,
 ) -> None:
@@ -43,7 +44,7 @@ def bench(
         SQLITE if sqlite else POSTGRESQL, [] if sqlite or not rivals else list(RIVALS), only or []
     )
     with ExitStack() as stack:
-        cluster = None if sqlite else stack.enter_context(clusters.running())
+        cluster = None if sqlite else stack.enter_context(clusters.running(folder))
         told: dict[str, Any] = {"machine": machine(cluster.version() if cluster else "")}
         progress = stack.enter_context(
             Progress(

@@ -27,7 +27,7 @@ class Engine:
     """awa with one client, which is made once its schema stands."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self._url = url.replace("@/", "@localhost/")  # its driver wants a host, also where a socket is named
         self._client: AsyncClient | None = None
         self._drained = Drain(0)
 

@@ -99,9 +99,11 @@ async def serve(opening: Opening) -> None:
         while line := sys.stdin.readline():
             question = json.loads(line)
             try:
-                answer = commands[question["do"]](question["n"])
-                if inspect.isawaitable(answer):
-                    answer = await answer
+                command = commands[question["do"]]
+                if inspect.iscoroutinefunction(command):
+                    answer = await command(question["n"])
+                else:
+                    answer = await asyncio.to_thread(command, question["n"])
             except Exception as error:  # noqa: BLE001  # whatever an engine raises is what it answers
                 traceback.print_exc()
                 answer = {"error": f"{type(error).__name__}: {error}"}

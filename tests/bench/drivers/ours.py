@@ -92,6 +92,19 @@ class Ours:
                 drained.note()
         return drained.answer()
 
+    def create_and_drain(self, count: int) -> Answer:
+        """Jobs made one by one while a host runs them, until the last of them is complete."""
+        drained = Drain(count)
+        DRAINED.append(drained)
+        with JobHost(self.store, [noop], concurrency=CONCURRENCY) as host:
+            host.admit()
+            for request in self._requests(count):
+                self.store.create(request)
+            drained.wait()
+            host.drain(timedelta(seconds=30))
+            ended = time.monotonic()
+        return drained.answer() | {"seconds": ended - drained.started}
+
     def checkpoints(self, count: int) -> Answer:
         """Checkpoints of one job, each durable before the next."""
         lease = self._lease()
