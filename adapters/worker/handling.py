@@ -56,8 +56,11 @@ class Handling:
         enter(self._context, self._awaitable)
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            scope = contextvars.copy_context()
-            handler = await loop.run_in_executor(self._threads, lambda: scope.run(self._prepared, self._awaitable))
+            if isinstance(self._job.target, type):  # made and restored in a thread, where its code may wait
+                scope = contextvars.copy_context()
+                handler = await loop.run_in_executor(self._threads, lambda: scope.run(self._prepared, self._awaitable))
+            else:
+                handler = self._prepared(self._awaitable)
             self._interrupt = lambda: task and loop.call_soon_threadsafe(task.cancel)
             value = await handler()
         except BaseException as error:  # noqa: BLE001  # it must not reach the loop
