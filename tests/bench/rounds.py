@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,15 @@ class Rounds:
     log: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / "jobledger-bench.log")
 
     def run(self) -> Results:
-        """Every round; an engine that fails once is reported and does not take part any more."""
+        """Every round; an engine that fails once is reported and does not take part any more.
+
+        An interrupt ends it with the figures that there are.
+        """
+        with suppress(KeyboardInterrupt):
+            self._run()
+        return self.results
+
+    def _run(self) -> None:
         self.log.write_text("", "utf-8")
         pythons = self._environments()
         total = self.rounds * (len(pythons) + (FLOOR in self._rivals_wanted()))
@@ -66,7 +74,6 @@ class Rounds:
                     if measure.against == FLOOR:
                         self.results.note(measure.name, FLOOR, number, round(rate * seconds), seconds)
                 self.progress.advance(task)
-        return self.results
 
     def _rivals_wanted(self) -> set[str]:
         return {measure.against for measure in self.measures}
