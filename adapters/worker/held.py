@@ -28,6 +28,7 @@ class HeldLease:
         self.fence = lease.fence
         self.span = lease.span.total_seconds()
         self.renew_every = lease.status.limits.renewal_of(lease.span).total_seconds()
+        self.result_bytes_max = lease.status.limits.result_bytes_max
         self.heard_at = sent_at
         self.is_hold_requested = False
         self.is_cancel_requested = False

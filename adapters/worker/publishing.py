@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Finish, Later, Park, Stop
+from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Finish, Later, Park, Stop, told
 from jobledger.adapters.worker.staging import Staged
-from jobledger.adapters.worker.storable import plain
+from jobledger.adapters.worker.storable import plain, require_no_giant
 from jobledger.adapters.worker.unwinding import LeaseLost
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import ControlReceipt
@@ -64,6 +64,7 @@ def _finished(ending: Finish, writes: FencedWrites, staged: Staged) -> Published
     has_effects = ending.error is None or ending.result is not None
     held = writes.held
     try:
+        require_no_giant(ending.result, held.result_bytes_max)
         result = plain("result", ending.result)
         answer = writes.insist(
             lambda command_id: writes.store.complete(
@@ -80,6 +81,8 @@ def _finished(ending: Finish, writes: FencedWrites, staged: Staged) -> Published
     except (InvalidError, EffectConflictError) as refusal:
         LOG.warning("a result was refused: %s", refusal, extra={"job_id": held.fence.job_id})
         return _failed(Fail(f"{refusal.code}: {refusal}"), writes)
+    except MemoryError as error:
+        return _failed(Fail(f"the result could not be stored: {told(error)}"), writes)
     return Published("completed", answer.state.value)
 
 

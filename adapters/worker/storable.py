@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from jobledger.domain.bounds import require_storable
-from jobledger.domain.errors import UnstorableValueError
+from jobledger.domain.bounds import require_storable, require_within
+from jobledger.domain.errors import ResultTooLargeError, UnstorableValueError
 from jobledger.domain.values import Json, encode_json
 
 
@@ -44,6 +44,26 @@ def dump(what: str, adapter: TypeAdapter[Any], value: Any) -> Json:
         raise UnstorableValueError(what, what, f"not of its declared type ({problem})") from None
     require_storable(what, stored)
     return stored
+
+
+def require_no_giant(value: Any, limit: int) -> None:
+    """Refuse a result whose texts and items alone come to more than ``limit`` bytes, before anything is made of it.
+
+    So a result of gigabytes costs no second copy of itself; what passes is measured exactly where it is stored.
+
+    Raises:
+        ResultTooLargeError: it is at least that large.
+    """
+    size, waiting = 0, [value]
+    while waiting and size <= limit:
+        each = waiting.pop()
+        is_long = isinstance(each, str | bytes | bytearray | dict | list | tuple)
+        size += len(each) + 2 if is_long else 1
+        if size <= limit and isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif size <= limit and isinstance(each, list | tuple):
+            waiting += each
+    require_within(ResultTooLargeError, size, limit)
 
 
 def load(adapter: TypeAdapter[Any], stored: Json) -> Any:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Finish, Later, Park, Stop
 from jobledger.adapters.worker.messages import Ended, StagedEffect
 from jobledger.adapters.worker.staging import Staged
-from jobledger.adapters.worker.storable import plain
+from jobledger.adapters.worker.storable import plain, require_no_giant
 from jobledger.domain.answers import Progress
 from jobledger.domain.bounds import require_within
 from jobledger.domain.decisions.working import Effect
@@ -54,6 +54,7 @@ def ended_of(
 def _ended(ending: AttemptEnding, staged: Staged, result_bytes_max: int) -> Ended:
     match ending:
         case Finish(outcome=outcome, result=result, error=error):
+            require_no_giant(result, result_bytes_max)
             value = plain("result", result)
             require_within(ResultTooLargeError, len(encode_json(value)), result_bytes_max)
             return Ended("finish", outcome=outcome.value, value=value, text=error, effects=effects_of(staged))

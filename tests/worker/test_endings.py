@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -23,11 +24,15 @@ from jobledger.adapters.worker import (
     durable_job,
 )
 from jobledger.adapters.worker.publishing import DEFER_MIN
+from jobledger.adapters.worker.storable import require_no_giant
 from jobledger.domain.answers import JobStatus
 from jobledger.domain.decisions.working import Effect
+from jobledger.domain.errors import ResultTooLargeError
 from jobledger.domain.events import Outcome
 from jobledger.domain.job import State
 from tests.worker.hosting import created, ended, hosted, names, ran, until
+
+MIB: Final = 1024 * 1024
 
 
 def _raise(error: BaseException) -> Any:
@@ -312,3 +317,56 @@ def test_parents_that_park_themselves_leave_their_slots_to_their_children(store:
         results = [ended(store, job_id).result for job_id in parents]
 
     assert results == [2] * 10
+
+
+@pytest.mark.parametrize(
+    "giant",
+    [
+        lambda text: text,
+        lambda text: {"a": [text]},
+        lambda text: {text: 1},
+        lambda _: [[]] * 3_000_000,
+        lambda _: dict.fromkeys(range(3_000_000)),
+    ],
+)
+def test_a_giant_result_is_refused_before_a_copy_is_made_of_it(giant: Callable[[str], Any]) -> None:
+    value = giant("x" * (32 * MIB))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ResultTooLargeError):
+            require_no_giant(value, MIB)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < MIB
+
+
+@pytest.mark.parametrize("value", [None, 1, "x" * (MIB - 2), ["x"] * 100, {"a": {"b": [1.5, True]}}])
+def test_a_result_that_may_fit_is_measured_where_it_is_stored(value: Any) -> None:
+    require_no_giant(value, MIB)
+
+
+def test_a_giant_result_is_a_failed_attempt(memory: JobStore) -> None:
+    @durable_job("k")
+    def handler() -> str:
+        return "x" * (32 * MIB)
+
+    error = str(ran(memory, handler, "k", policy="small").error)
+
+    assert error.startswith("result_too_large: the result is 33,554,434 bytes of JSON, at most 64 are allowed")
+
+
+def test_a_result_for_which_the_memory_does_not_suffice_is_a_failed_attempt(
+    memory: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(JobStore, "complete", full)
+
+    @durable_job("k")
+    def handler() -> int:
+        return 4
+
+    assert str(ran(memory, handler, "k", policy="small").error) == "the result could not be stored: MemoryError"
