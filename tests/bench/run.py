@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.bench import cluster as clusters
 from tests.bench.contestants import OURS, RIVALS, Contestant
+from tests.bench.firing import SCHEDULERS, Firing, show_firing
 from tests.bench.measures import POSTGRESQL, SQLITE, Measure
 from tests.bench.rounds import Rounds
 from tests.bench.scaling import Scaling, plot, show_scaling
@@ -29,6 +30,9 @@ def bench(
     sqlite: Annotated[bool, typer.Option("--sqlite", help="measure the SQLite store")] = False,
     scale: Annotated[bool, typer.Option("--scale", help="cost against size, from 10,000 to 1,000,000 jobs")] = False,
     jobs_max: Annotated[int, typer.Option(min=100, help="the largest size of --scale")] = 1_000_000,
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="so many schedules due within one second: how late their jobs are")
+    ] = None,
     rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="run the other engines too")] = True,
     folder: Annotated[Path | None, typer.Option(help="where the server keeps its data")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the raw figures to this file")] = None,
@@ -55,7 +59,12 @@ def bench(
                 console=Console(stderr=True),
             )
         )
-        if scale:
+        if schedules is not None:
+            figures = Firing(cluster, schedules, SCHEDULERS, progress).run()
+            progress.stop()
+            show_firing(console, figures)
+            told |= {"schedules": figures}
+        elif scale:
             points = Scaling(cluster, jobs_max, progress).run()
             progress.stop()
             show_scaling(console, points)

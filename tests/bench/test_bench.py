@@ -55,6 +55,18 @@ def test_cost_against_size_is_told_and_drawn(tmp_path: Path) -> None:
     assert ET.fromstring(drawing.read_text("utf-8")).tag.endswith("svg")  # noqa: S314  # it was drawn just now
 
 
+def test_the_lateness_of_schedules_is_told(tmp_path: Path) -> None:
+    """Every one of them has fired, once."""
+    figures = tmp_path / "figures.json"
+
+    told = run("--sqlite", "--schedules", 50, "--json", figures)
+
+    assert "p99 late" in told
+    found = json.loads(figures.read_text("utf-8"))["schedules"]
+    assert (found["fired"], found["schedules"]) == (50, 50)
+    assert 0 <= found["p50_ms"] <= found["p99_ms"] <= found["max_ms"]
+
+
 def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
     result = CliRunner().invoke(app, ["--only", "nonsense"])
 
