@@ -78,6 +78,8 @@ class ScheduleState:
         Schedules of one instant are so spread over their ``jitter``, and each keeps its distance from instant to
         instant.
         """
+        if not self.definition.jitter:
+            return self.definition.jitter
         span = self.definition.jitter // _MICROSECOND
         drawn = int(sha256_hex(b"jitter", self.namespace.encode(), self.name.encode())[:16], 16)
         return drawn % (span + 1) * _MICROSECOND
