@@ -25,18 +25,27 @@ class Changes:
     def __init__(self, last_position: Callable[[], int | None]) -> None:
         """Compare the answers of ``last_position``; ``None`` says that the store cannot be asked now."""
         self._last_position = last_position
-        self._first: int | None = None
+        self._first: tuple[int | None, int] = (None, 0)
+        self.poll_seconds: float | None = None
         self._start_afresh()
         _all_changes.add(self)
 
     def _start_afresh(self) -> None:
         self._announced = 0
+        self._told = 0
         self._news = threading.Condition()
         self._thread = threading.local()
 
     def start(self) -> None:
         """Remember the last position of now, from which threads that never waited before count."""
-        self._first = self._last_position()
+        self._first = self._standing()
+
+    def tell(self) -> None:
+        """Wake everybody: something was committed, also where the last position cannot show it yet."""
+        with self._news:
+            self._told += 1
+            self._announced += 1
+            self._news.notify_all()
 
     def announce(self) -> None:
         """Wake everybody who waits for what this process has just committed."""
@@ -49,9 +58,13 @@ class Changes:
         deadline = time.monotonic() + seconds
         seen = getattr(self._thread, "seen", self._first)
         announced = self._announced
-        while (last := self._last_position()) == seen and (left := deadline - time.monotonic()) > 0:
-            announced = self._pause(announced, min(left, POLL_SECONDS))
+        while (last := self._standing()) == seen and (left := deadline - time.monotonic()) > 0:
+            announced = self._pause(announced, min(left, self.poll_seconds or POLL_SECONDS))
         self._thread.seen = last
+
+    def _standing(self) -> tuple[int | None, int]:
+        told = self._told  # first: what is told of between the two is news for the next look
+        return self._last_position(), told
 
     def _pause(self, announced: int, seconds: float) -> int:
         with self._news:

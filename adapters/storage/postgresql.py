@@ -29,6 +29,7 @@ from jobledger.adapters.storage.postgresql_recorders import (
     PostgreSQLLedgerRecorder,
 )
 from jobledger.adapters.storage.postgresql_session import PostgreSQLSession
+from jobledger.adapters.storage.postgresql_wakeups import Wakeups
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class PostgreSQLStorage:
         self.place = place_of(url)
         self.pool = Pool(self.place)
         self.changes = Changes(self.last_position)
+        self.wakeups = Wakeups(self.place, self.pool, self.changes)
         self._recorder: PostgreSQLLedgerRecorder | None = None
         self._is_schema_known = False
         self._is_closed = False
@@ -224,7 +226,9 @@ class PostgreSQLStorage:
             if session.has_lent_connection:
                 own.close()  # whoever has seen it may have changed it, or kept it
             self._give_back(own)
-        self.changes.announce()
+        if session.has_news:
+            self.changes.tell()
+            self.wakeups.tell()
 
     @contextmanager
     def _within(self, raw: psycopg.Connection[Any], lock_ms: int) -> Generator[PostgreSQLSession]:
@@ -301,11 +305,13 @@ class PostgreSQLStorage:
             StoreUnavailableError, SchemaMismatchError: as for reading, the first time.
         """
         self._require_schema_once()
+        self.wakeups.hear()
         self.changes.wait(timeout.total_seconds())
 
     def close(self) -> None:
         """Give back the connections; those in use follow when their blocks end."""
         self._is_closed = True
+        self.wakeups.close()
         self.pool.close()
         if self._recorder is not None:
             self._recorder.ledger.close()

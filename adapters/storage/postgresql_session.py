@@ -39,6 +39,7 @@ class PostgreSQLSession(PostgreSQLScheduleSession):
         self._locked: set[str] = set()
         self._clock: datetime | None = None
         self.has_lent_connection = False
+        self.has_news = False
         self._groups: dict[tuple[str, str], GroupRow] = {}
 
     @property
@@ -162,7 +163,11 @@ class PostgreSQLSession(PostgreSQLScheduleSession):
         failed: list[str | None] = []
         for wave in waves(appends):
             is_locked = all(append.job.id in self._locked for append in wave)
-            failed += self._call_append(arguments_of(wave, is_locked=is_locked))
+            answers = self._call_append(arguments_of(wave, is_locked=is_locked))
+            # A renewal leaves no record, and is no news to anybody.
+            if any(append.records and not each for append, each in zip(wave, answers, strict=True)):
+                self.has_news = True
+            failed += answers
         return failed
 
     def _call_append(self, arguments: list[Any]) -> list[str | None]:
@@ -216,6 +221,7 @@ class PostgreSQLSession(PostgreSQLScheduleSession):
         )
         values = {"namespace": namespace, "name": name, "epoch": row.epoch, "sequence": row.sequence, "head": row.head}
         self._execute(self.PUT_GROUP, values)
+        self.has_news = True
         self._groups.clear()
         return True
 

@@ -6,9 +6,13 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from jobledger import JobStore, State
+from tests.postgresql.stores import dropped, fresh_url
 
 CREATE = """
     import json, sys
@@ -78,9 +82,21 @@ def _raced(url: str, payloads: list[str]) -> list[object]:
     return [json.loads(_ended(process)) for process in processes]
 
 
-def test_eight_processes_creating_one_key_make_one_job(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store that several processes can share: a file, or a schema on a server."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'jobs.db'}"
+        return
+    made = fresh_url()
+    JobStore.open(made, migrate=True).close()
+    yield made
+    dropped(made)
+
+
+def test_eight_processes_creating_one_key_make_one_job(url: str) -> None:
     """All get equal receipts; exactly one is not reused."""
-    answers = _raced(f"sqlite:///{tmp_path / 'jobs.db'}", ["[7]"] * 8)
+    answers = _raced(url, ["[7]"] * 8)
 
     receipts = [answer for answer in answers if isinstance(answer, list)]
     assert len(receipts) == 8
@@ -88,17 +104,16 @@ def test_eight_processes_creating_one_key_make_one_job(tmp_path: Path) -> None:
     assert sorted(reused for _, reused, *_ in receipts) == [False] + [True] * 7
 
 
-def test_eight_processes_with_two_payloads_make_one_job(tmp_path: Path) -> None:
+def test_eight_processes_with_two_payloads_make_one_job(url: str) -> None:
     """Every loser is refused as changed."""
-    answers = _raced(f"sqlite:///{tmp_path / 'jobs.db'}", ["[1]", "[2]"] * 4)
+    answers = _raced(url, ["[1]", "[2]"] * 4)
 
     assert sum(isinstance(answer, list) for answer in answers) == 4
     assert answers.count("payload_changed") == 4
 
 
-def test_a_result_is_read_after_its_creator_is_gone(tmp_path: Path) -> None:
-    """Another process reads state and result from the file; nothing is started anew."""
-    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+def test_a_result_is_read_after_its_creator_is_gone(url: str) -> None:
+    """Another process reads state and result from the store; nothing is started anew."""
     job_id = _ended(_start(WORK, url)).strip()
 
     with JobStore.open(url) as store:
@@ -109,9 +124,8 @@ def test_a_result_is_read_after_its_creator_is_gone(tmp_path: Path) -> None:
     assert again == status
 
 
-def test_eight_processes_on_one_file_never_see_a_lock(tmp_path: Path) -> None:
+def test_eight_processes_on_one_store_never_see_a_lock(url: str) -> None:
     """Each waits for its turn; every job ends, and every history is whole."""
-    url = f"sqlite:///{tmp_path / 'jobs.db'}"
     JobStore.open(url).close()
 
     for process in [_start(BUSY, url, f"w{number}") for number in range(8)]:

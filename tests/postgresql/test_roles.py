@@ -36,6 +36,8 @@ TABLES = {
     "job_snapshot": ("INSERT UPDATE", "DELETE"),
     "resource": ("INSERT UPDATE", ""),
     "submission": ("INSERT", "DELETE"),
+    "schedule": ("INSERT UPDATE", ""),
+    "schedule_snapshot": ("INSERT UPDATE", ""),
     "schema_version": ("", ""),
 }
 """What the app and what retention may do beside reading, which all roles may."""

@@ -28,11 +28,11 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA jobledger TO jobledger_app;
 GRANT INSERT ON
     jobledger.stored_events, jobledger.job, jobledger.job_status, jobledger.job_label, jobledger.job_lease,
     jobledger.worker_group, jobledger.job_unit, jobledger.job_body, jobledger.job_snapshot, jobledger.resource,
-    jobledger.submission, jobledger.tracking
+    jobledger.submission, jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot
 TO jobledger_app;
 GRANT UPDATE ON
     jobledger.job_status, jobledger.job_lease, jobledger.worker_group, jobledger.job_snapshot, jobledger.resource,
-    jobledger.tracking
+    jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot
 TO jobledger_app;
 GRANT DELETE ON jobledger.job_lease, jobledger.job_body TO jobledger_app;
 
