@@ -114,10 +114,10 @@ class DyingStorage:
 
 def unfence() -> None:
     """Break this process on purpose: it writes whatever it likes, under whichever generation is open."""
-    vars(working)["require_fence"] = lambda standing, *_, **__: standing.job.attempt
+    working.__dict__["require_fence"] = lambda standing, *_, **__: standing.job.attempt
     HeldLease.lose = lambda *_: None  # type: ignore[method-assign]  # the fault
     for module in (sqlite_session, memory_session):
-        vars(module)["failed_precondition"] = lambda *_: None
+        module.__dict__["failed_precondition"] = lambda *_: None
 
 
 def opened(url: str, storage: Storage | None = None) -> JobStore:
