@@ -29,8 +29,9 @@ def _schedule(name: str, table: Any) -> Schedule:
     if not isinstance(table, dict):
         raise InvalidRequestError(f"FILE.{name}", f"a table is needed; write [{name}] and its values below it")
     try:
-        values = {field: _value(field, given) for field, given in table.items()}
-        return Schedule(**{"name": name, "kind": None, **values})
+        given: dict[str, Any] = {"name": name, "kind": None}
+        given |= {field: _value(field, value) for field, value in table.items()}
+        return Schedule(**given)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"FILE.{name}", str(error)) from None
 
