@@ -16,10 +16,12 @@ from jobledger.domain.job import Job
 from jobledger.domain.lease import LeaseRow
 from jobledger.domain.ports import Append, GroupRow, Guard, ResourceWrite, StoredBody, UnitRow
 from jobledger.domain.replaying import advance
+from jobledger.domain.schedules.ports import ScheduleAppend
+from jobledger.domain.schedules.state import SNAPSHOT_EVERY, advance_schedule
 from jobledger.domain.values import Body, encode_json
 from jobledger.projections.audit import place_of
 from jobledger.projections.bundles import bytes_of, lines_of, record_of
-from jobledger.projections.walking import DROPPABLE, GROUP, bodies_of
+from jobledger.projections.walking import DROPPABLE, GROUP, SCHEDULE, bodies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,9 +122,11 @@ def _event(session: Session, state: _Import, placed: Positioned) -> None:
         row = GroupRow(recorded.event.epoch, recorded.sequence, recorded.digest)
         if not session.append_group(namespace, group, session.group(namespace, group), row, record):
             raise HistoryCorruptError(record.stream, record.sequence, "it does not follow the group's event before it")
+    elif named[0] == SCHEDULE:
+        _schedule_event(session, recorded, placed, *named[1:])
     else:
         raise InvalidRequestError(
-            "bundle", f"streams like {record.stream!r} cannot be imported yet; verify them instead"
+            "bundle", f"the stream {record.stream!r} is of a kind that no import knows; verify it"
         )
     state.report.events += 1
     if isinstance(recorded.event, Created):
@@ -157,6 +161,22 @@ def _job_event(session: Session, state: _Import, recorded: RecordedEvent, placed
     if len(state.jobs) >= JOBS_KEPT_MAX:
         state.jobs.clear()
     state.jobs[stream] = (job, recorded.digest)
+
+
+def _schedule_event(session: Session, recorded: RecordedEvent, placed: Positioned, namespace: str, name: str) -> None:
+    stands = session.schedules(namespace, [name]).get(name) if recorded.sequence > 1 else None
+    state = advance_schedule(stands.state if stands else None, recorded)
+    append = ScheduleAppend(
+        sequence=recorded.sequence - 1,
+        state=state,
+        records=(placed.record,),
+        head=recorded.digest,
+        snapshots=(state,) if state.sequence % SNAPSHOT_EVERY == 0 else (),
+    )
+    if session.append_schedules([append]) != [True]:
+        raise HistoryCorruptError(
+            recorded.stream, recorded.sequence, "it does not follow the schedule's event before it"
+        )
 
 
 def _append(session: Session, append: Append) -> None:

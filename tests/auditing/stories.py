@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from jobledger import Effect, JobRequest, JobStore, ManualClock, Policy
+from jobledger import Effect, JobRequest, JobStore, ManualClock, Policy, Schedule
 from jobledger.projections.bundles import Scope, export
 
 if TYPE_CHECKING:
@@ -177,6 +177,18 @@ def long(store: JobStore, clock: ManualClock) -> None:
         store.report_progress(lease.fence, n, 60)
 
 
+def scheduled(store: JobStore, clock: ManualClock) -> None:
+    store.schedules.put(Schedule(name="nightly", kind="index", owner="team", every=timedelta(hours=1)), by="ops")
+    for _ in range(3):
+        clock.advance(timedelta(hours=1))
+        store.schedules.fire_due()
+    store.schedules.hold("nightly", by="ops", reason="disk")
+    clock.advance(timedelta(hours=5))
+    store.schedules.release("nightly", by="ops", reason="mended")
+    store.schedules.fire_due()
+    store.schedules.remove("nightly", by="ops", reason="over")
+
+
 STORIES: Final[dict[str, Callable[[JobStore, ManualClock], object]]] = {
     story.__name__: story
     for story in (
@@ -191,6 +203,7 @@ STORIES: Final[dict[str, Callable[[JobStore, ManualClock], object]]] = {
         derived,
         shared,
         long,
+        scheduled,
     )
 }
 """Every story by its name."""

@@ -65,12 +65,13 @@ def test_what_is_imported_is_what_was_exported(story: str, url: str, tmp_path: P
         STORIES[story](store, clock)
         report = store.export(file)
         statuses = {job.job_id: job for job in store.jobs(limit=100).jobs}
-        before = bundle_of(store)
+        before, schedules = bundle_of(store), store.schedules.list()
 
     with opened(f"sqlite:///{tmp_path}/copy.db", clock) as copy:
         imported = copy.import_bundle(file)
 
         assert (imported.events, imported.jobs, imported.filled) == (report.events, report.jobs, 0)
+        assert copy.schedules.list() == schedules
         assert [each for each in copy.verify_all() if not each.ok] == []
         assert {job.job_id: job for job in copy.jobs(limit=100).jobs} == statuses
         assert events(bundle_of(copy)) == events(before)

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import cluster as clusters
+from tests.bench.auditing import measure as measure_audit
+from tests.bench.auditing import show_audit
 from tests.bench.contestants import OURS, RIVALS, Contestant
 from tests.bench.firing import SCHEDULERS, Firing, show_firing
 from tests.bench.measures import POSTGRESQL, SQLITE, Measure
@@ -28,6 +30,9 @@ def bench(
     rounds: Annotated[int, typer.Option(min=1, help="rounds; the medians of at least 5 decide")] = 5,
     size: Annotated[float, typer.Option(min=0.0001, max=10, help="share of the full number of jobs")] = 1.0,
     sqlite: Annotated[bool, typer.Option("--sqlite", help="measure the SQLite store")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="what audits cost: verify, export, check, import, anchor")
+    ] = False,
     scale: Annotated[bool, typer.Option("--scale", help="cost against size, from 10,000 to 1,000,000 jobs")] = False,
     jobs_max: Annotated[int, typer.Option(min=100, help="the largest size of --scale")] = 1_000_000,
     schedules: Annotated[
@@ -44,6 +49,12 @@ def bench(
     JOBLEDGER_BENCH_CACHE names another place.
     """
     console = Console()
+    if audit:
+        figures = measure_audit(size)
+        show_audit(console, figures)
+        if json_file is not None:
+            save(json_file, {"machine": machine(""), "audit": {each.name: each.rate for each in figures}})
+        return
     measures, engines = _chosen(
         SQLITE if sqlite else POSTGRESQL, [] if sqlite or not rivals else list(RIVALS), only or []
     )

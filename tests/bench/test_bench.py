@@ -95,3 +95,15 @@ def test_the_plot_has_a_line_for_each_call() -> None:
     points = [{"jobs": jobs, "call": call, "p50_ms": 1.0, "p99_ms": 2.0} for jobs in (10, 100) for call in ("a", "b")]
 
     assert plot(points).count("<polyline") == 2
+
+
+def test_every_audit_gets_a_figure(tmp_path: Path) -> None:
+    """And its work is done: what is measured has to hold."""
+    figures = tmp_path / "figures.json"
+
+    shown = run("--audit", "--size", 0.002, "--json", figures)
+
+    told = json.loads(figures.read_text("utf-8"))["audit"]
+    assert {"verify a store", "verify --export", "check_history", "export", "import", "rebuild status"} <= set(told)
+    assert all(rate > 0 for rate in told.values())
+    assert "100,000" in shown
