@@ -56,11 +56,8 @@ Stored = Annotated[Json, AfterValidator(require_finite)]
 
 def sha256_hex(*parts: bytes) -> str:
     """The SHA-256 of length-prefixed parts, as 64 hex digits: no two lists of parts share one by concatenation."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.hexdigest()
+    prefixed = [piece for part in parts for piece in (len(part).to_bytes(8, "big"), part)]
+    return hashlib.sha256(b"".join(prefixed)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

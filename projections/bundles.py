@@ -60,7 +60,8 @@ class _Writer:
     digest: Any = field(default_factory=hashlib.sha256)
     tree: merkle.Tree = field(default_factory=merkle.Tree)
     counts: dict[str, int] = field(default_factory=lambda: {"event": 0, "body": 0, "head": 0, "job": 0})
-    positions: list[int] = field(default_factory=list[int])
+    first: int = 0
+    last: int = 0
 
     def line(self, kind: str, **fields: Json) -> None:
         """Write one line; the last field may be bytes, which then stand in it as they are."""
@@ -78,7 +79,7 @@ class _Writer:
             fields["command_id"] = stored.command_id
         self.line("event", **fields, state=stored.state)
         self.tree.add(merkle.leaf_of(each.position, stored.digest))
-        self.positions = [*self.positions[:1], each.position]
+        self.first, self.last = self.first or each.position, each.position
 
     def end(self) -> ExportReport:
         """Write the manifest."""
@@ -92,7 +93,7 @@ class _Writer:
             root=self.tree.root().hex(),
         )
         fields = to_jsonable_python(report)
-        self.line("manifest", **fields, positions=[*self.positions[:1], *self.positions[-1:]])
+        self.line("manifest", **fields, positions=[self.first, self.last] if report.events else [])
         return report
 
 

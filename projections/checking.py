@@ -63,7 +63,7 @@ class BundleCheck:
     jobs: int = 0
     bodies: int = 0
     position: int = 0
-    positions: list[int] = field(default_factory=list[int])
+    first: int = 0
     is_ended: bool = False
     _digest: Any = field(default_factory=hashlib.sha256)
     _tree: merkle.Tree = field(default_factory=merkle.Tree)
@@ -105,29 +105,33 @@ class BundleCheck:
         placed = record_of(line)
         record = placed.record
         self.events += 1
-        self.positions = [*self.positions[:1], placed.position]
-        self._tree.add(merkle.leaf_of(placed.position, record.digest))
+        self.first = self.first or placed.position
         if placed.position <= self.position:
             self.bundle.report(line.number, "order", f"position {placed.position} follows {self.position}")
         self.position = placed.position
         if record.stream in self.closed:
             self.bundle.report(line.number, "order", f"an event of {record.stream} follows the heads")
         walk = self.walks.setdefault(record.stream, Walk(record.stream))
-        if any(problem.rule == UNREADABLE for problem in walk.problems):
+        recorded = None
+        if not any(problem.rule == UNREADABLE for problem in walk.problems):
+            try:
+                recorded = see(walk, placed, self._body_of)
+            except HistoryCorruptError as corrupt:
+                walk.report(corrupt.sequence, UNREADABLE, corrupt.problem)
+        self._aside.clear()
+        digest = recorded.digest if recorded is not None else record.digest
+        self._tree.add(merkle.leaf_of(placed.position, digest))
+        if recorded is None:
             return None
-        try:
-            recorded = see(walk, placed, lambda stream, digest: self._aside.get((stream, digest)))
-        except HistoryCorruptError as corrupt:
-            walk.report(corrupt.sequence, UNREADABLE, corrupt.problem)
-            return None
-        finally:
-            self._aside.clear()
         self._versions_grow(walk, recorded)
         if walk.job is not None and walk.job.is_terminal:
             walk.units.clear()
             walk.effects.clear()
             walk.commands.clear()
         return recorded
+
+    def _body_of(self, stream: str, digest: str) -> bytes | None:
+        return self._aside.get((stream, digest))
 
     def _versions_grow(self, walk: Walk, recorded: RecordedEvent) -> None:
         """In a whole namespace each write of a resource follows the one before, whichever job made it."""
@@ -172,7 +176,7 @@ class BundleCheck:
             "streams": self.heads,
             "jobs": self.jobs,
             "bodies": self.bodies,
-            "positions": [*self.positions[:1], *self.positions[-1:]],
+            "positions": [self.first, self.position] if self.events else [],
         }
         for name, value in found.items():
             if fields.get(name) != value:
@@ -229,5 +233,16 @@ def differences(job_id: str, told: Any, folded: dict[str, Json]) -> Iterator[Dif
     """The fields in which two states of a job differ, of those that this version of bundles tells."""
     given = cast("dict[str, Json]", told if isinstance(told, dict) else {})
     for name in STATED:
-        if given.get(name) != folded.get(name):
+        if _without_empty(given.get(name)) != _without_empty(folded.get(name)):
             yield Difference(job_id, name, given.get(name), folded.get(name))
+
+
+def _without_empty(value: Json) -> Json:
+    """A value without fields that are ``null``: what a newer release may say, and does not, is no change.
+
+    Where a job's own value has such fields, its size in bytes tells it from one without.
+    """
+    if isinstance(value, dict):
+        fields = cast("dict[str, Json]", value)
+        return {name: _without_empty(each) for name, each in fields.items() if each is not None}
+    return [_without_empty(each) for each in cast("list[Json]", value)] if isinstance(value, list) else value

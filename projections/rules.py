@@ -74,20 +74,19 @@ class Owed:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each event, at three times the price
 class Step:
-    """One event of a job on its way; ``leading`` is the event before it of the same command, if any."""
+    """One event of a job on its way; ``leading`` is the event before it of the same command, if any.
+
+    Each rule is asked about the kinds of events that it speaks of, so that it knows what ``event`` is.
+    """
 
     walk: Walk
     before: Job | None
     recorded: RecordedEvent
     after: Job
     leading: events.Event | None
-
-    @property
-    def event(self) -> Any:
-        """The event; each rule is asked about the kinds of events that it speaks of."""
-        return self.recorded.event
+    event: Any
 
     @property
     def expiry(self) -> datetime | None:

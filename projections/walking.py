@@ -104,7 +104,9 @@ def _see_job(walk: Walk, recorded: RecordedEvent, body_of: BodyOf) -> None:
         walk.owed = None
         if not (is_same_command and isinstance(event, owed.kinds)):
             walk.report(owed.sequence, "recovery", owed.text)
-    step = Step(walk, before, recorded, after, leading.event if leading is not None and is_same_command else None)
+    step = Step(
+        walk, before, recorded, after, leading.event if leading is not None and is_same_command else None, event
+    )
     for name, rule in RULES_OF[type(event)]:
         if text := rule(step):
             walk.report(recorded.sequence, name, text)

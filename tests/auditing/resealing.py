@@ -95,7 +95,7 @@ def _with_manifest(written: list[bytes], counts: dict[str, int], streams: int, t
         "bodies": counts["body"],
         "sha256": hashlib.sha256(whole).hexdigest(),
         "root": tree.root().hex(),
-        "positions": [1, last][: 1 + (last > 1)],
+        "positions": [1, last] if last else [],
     }
     return whole + _line(manifest)
 
