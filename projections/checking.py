@@ -245,4 +245,7 @@ def _without_empty(value: Json) -> Json:
     if isinstance(value, dict):
         fields = cast("dict[str, Json]", value)
         return {name: _without_empty(each) for name, each in fields.items() if each is not None}
-    return [_without_empty(each) for each in cast("list[Json]", value)] if isinstance(value, list) else value
+    if isinstance(value, list):
+        items: list[Json] = value
+        return [_without_empty(each) for each in items]
+    return value
