@@ -50,10 +50,10 @@ def bench(
     """
     console = Console()
     if audit:
-        figures = measure_audit(size)
-        show_audit(console, figures)
+        audits = measure_audit(size)
+        show_audit(console, audits)
         if json_file is not None:
-            save(json_file, {"machine": machine(""), "audit": {each.name: each.rate for each in figures}})
+            save(json_file, {"machine": machine(""), "audit": {each.name: each.rate for each in audits}})
         return
     measures, engines = _chosen(
         SQLITE if sqlite else POSTGRESQL, [] if sqlite or not rivals else list(RIVALS), only or []
