@@ -47,7 +47,7 @@ SUITE: Final = (
 
 NOT_THESE: Final = (
     "-k",
-    "(sqlite or not memory) and not (postgresql or value or threads or racing or processes or at_once or twin)",
+    "(sqlite or not memory) and not (postgresql or remote or value or threads or racing or processes or at_once or twin)",
 )
 """Other stores, and what takes long."""
 
