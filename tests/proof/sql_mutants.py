@@ -25,7 +25,9 @@ from tests.proof.broken_code import Breakage, Verdict, replace_code, try_all
 from tests.proof.explanations import ROOT, explanations
 
 STORAGE: Final = ROOT / "adapters" / "storage"
-FILES: Final = tuple(sorted(path.name for path in STORAGE.glob("*.py") if not path.name.startswith("memory")))
+NOT_YET: Final = ("memory", "postgresql", "sqlite_schedules", "sqlite_strays")
+"""How the names of files begin whose statements are not tried: what has none, and what the tests below do not reach."""
+FILES: Final = tuple(sorted(path.name for path in STORAGE.glob("*.py") if not path.name.startswith(NOT_YET)))
 
 SUITE: Final = (
     "tests/contracts/test_storage_rules.py",
@@ -41,14 +43,11 @@ SUITE: Final = (
     "tests/contracts/test_reading.py",
     "tests/contracts/test_operating.py",
     "tests/contracts/test_repeated_commands.py",
-    "tests/storage/test_sqlite_plans.py",
 )
 """The tests that have to notice, those first that notice most."""
 
-NOT_THESE: Final = (
-    "-k",
-    "(sqlite or not memory) and not (postgresql or remote or value or threads or racing or processes or at_once or twin)",
-)
+_SLOW: Final = "value or threads or racing or processes or at_once or twin"
+NOT_THESE: Final = ("-k", f"(sqlite or not memory) and not (postgresql or remote) and not ({_SLOW})")
 """Other stores, and what takes long."""
 
 ADVICE: Final = """\
