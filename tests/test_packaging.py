@@ -98,7 +98,9 @@ def _empty_environment(folder: Path) -> Path:
 
 def _source_files() -> set[str]:
     """The package's files in this tree, by the names that they have once installed."""
-    files = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "jobledger").glob("*.py")}
+    face = ROOT / "src" / "jobledger"
+    own = [*face.glob("*.py"), *(face / "testing").rglob("*.py")]
+    files = {path.relative_to(ROOT / "src").as_posix() for path in own}
     for folder in ("adapters", "domain", "projections"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix != ".pyc":

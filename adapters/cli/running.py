@@ -16,6 +16,7 @@ from rich.text import Text
 
 from jobledger.adapters.cli.commands import CREATE, Policies, command
 from jobledger.adapters.cli.parsing import policies_of
+from jobledger.adapters.cli.serving import PORT, Port, serve_demo
 from jobledger.adapters.demo.playing import MEGABYTES, QUERY, play
 from jobledger.adapters.demo.story import MissedError
 from jobledger.adapters.terminal.desk import Desk
@@ -40,7 +41,7 @@ def register(app: typer.Typer) -> None:
     command(
         app, CREATE, "worker myproject.jobs", "worker myproject.jobs:Rebuild,send_mail --queue mail --concurrency 4"
     )(worker)
-    command(app, CREATE, "demo", "demo --query 'binary search' --keep", uses_store=False)(demo)
+    command(app, CREATE, "demo", "demo --query 'binary search' --keep", "demo --serve", uses_store=False)(demo)
 
 
 Module = Annotated[
@@ -228,8 +229,16 @@ def demo(
     megabytes: Annotated[
         int, typer.Option("--megabytes", metavar="N", help="How much source text is indexed at most.")
     ] = MEGABYTES,
+    serve: Annotated[  # noqa: FBT002  # a flag is typed by its name
+        bool,
+        typer.Option("--serve", metavar="", help="Serve a living dashboard instead, until Ctrl-C."),
+    ] = False,
+    port: Port = PORT,
 ) -> None:
     """See it all on real work: an index is built, its worker is killed in the middle, another one goes on."""
+    if serve:
+        serve_demo(desk, folder, port)
+        return
     try:
         facts = play(desk, query=query, folder=folder, is_kept=keep, megabytes=megabytes, server=server)
     except MissedError as missed:

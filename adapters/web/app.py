@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from jobledger.adapters.web import refusing
+from jobledger.adapters.web import health, metrics, refusing
 from jobledger.adapters.web.access import Resolver, open_to_anybody
 from jobledger.adapters.web.api import controlling, creating, reading, working
+from jobledger.adapters.web.dashboard import job_pages, list_pages, login
+from jobledger.adapters.web.dashboard.rendering import assets
 from jobledger.adapters.web.guarding import Gate
 from jobledger.adapters.web.service import Service
 from jobledger.adapters.web.settings import WebSettings
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from jobledger.adapters.bootstrap import JobStore
+    from jobledger.adapters.web.tokens import TokenFile
 
 API = "/api/v1"
 DESCRIPTION = """Durable jobs: create them, follow them, act on them, and work on them.
@@ -29,13 +32,21 @@ A `POST` that is repeated with its `Idempotency-Key` or `Command-Id` is answered
 """
 
 
-def create_app(store: JobStore, *, settings: WebSettings | None = None, resolver: Resolver | None = None) -> FastAPI:
+def create_app(
+    store: JobStore,
+    *,
+    settings: WebSettings | None = None,
+    resolver: Resolver | None = None,
+    tokens: TokenFile | None = None,
+) -> FastAPI:
     """Make the web face of a store.
 
     Args:
         store: it stays the caller's to close, after the app has ended.
         settings: limits and names; the default answers to the loopback address only.
-        resolver: tells who sends a request; ``None`` lets everybody who can reach the server do everything.
+        resolver: tells who sends a request, for the user's own way to know it.
+        tokens: those that callers must have, where there is no resolver. Without both, everybody who can reach the
+            server may do everything.
 
     Returns:
         An ASGI app. Mounted in another app, everything it links to stays under its prefix.
@@ -58,11 +69,20 @@ def create_app(store: JobStore, *, settings: WebSettings | None = None, resolver
         generate_unique_id_function=_named_by_its_function,
     )
     hub = Hub(store, known)
-    app.state.service = Service(store, known, resolver or open_to_anybody, hub)
-    app.add_middleware(Gate, settings=known)
+    who = resolver or (tokens.resolve if tokens else open_to_anybody)
+    app.state.service = Service(store, known, who, hub)
+    app.state.tokens = tokens if resolver is None else None
+    app.add_middleware(Gate, settings=known, answers=app.state.service.answers)
     refusing.install(app)
     for module in (creating, reading, controlling, working):
         app.include_router(module.routes, prefix=API)
+    app.include_router(health.routes)
+    app.include_router(metrics.routes)
+    if known.has_dashboard:
+        app.mount("/static", assets(), name="static")
+        app.include_router(list_pages.routes)
+        app.include_router(job_pages.routes)
+        app.include_router(login.routes)
     return app
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -40,8 +40,16 @@ SECURITY_HEADERS: Final = {
 class Gate:
     """ASGI middleware that refuses what must not reach the app, and gives every answer its protective headers."""
 
-    def __init__(self, app: ASGIApp, *, settings: WebSettings, now: Callable[[], float] = time.monotonic) -> None:
-        """Stand before ``app``; ``now`` is a clock in seconds."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: WebSettings,
+        now: Callable[[], float] = time.monotonic,
+        answers: Counter[int] | None = None,
+    ) -> None:
+        """Stand before ``app``; ``now`` is a clock in seconds, ``answers`` counts by the class of the status."""
+        self._answers: Counter[int] = Counter() if answers is None else answers
         self._app = app
         self._settings = settings
         self._hosts = frozenset(host.lower() for host in settings.hosts)
@@ -57,7 +65,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         client = client_of(scope)
-        sending = _Sending(send, lambda: self._misses.take(client))
+        sending = _Sending(send, lambda: self._misses.take(client), self._answers)
         try:
             self._require_acceptable(scope, client)
         except HttpProblemError as refused:
@@ -201,7 +209,8 @@ class _Body:
 class _Sending:
     """Sends answers with their protective headers, and counts misses."""
 
-    def __init__(self, send: Send, on_miss: Callable[[], object]) -> None:
+    def __init__(self, send: Send, on_miss: Callable[[], object], answers: Counter[int]) -> None:
+        self._answers = answers
         self._send = send
         self._on_miss = on_miss
 
@@ -211,6 +220,7 @@ class _Sending:
             for name, value in SECURITY_HEADERS.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
+            self._answers[message["status"] // 100] += 1
             if message["status"] in (401, 404):
                 self._on_miss()
         await self._send(message)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends
@@ -19,12 +20,13 @@ MASK: Final = "•••"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The parts of one web face."""
+    """The parts of one web face; ``answers`` counts what it answered by the class of the status."""
 
     store: JobStore
     settings: WebSettings
     resolver: Resolver
     hub: Hub
+    answers: Counter[int] = field(default_factory=Counter[int])
 
     def hides(self, principal: Principal) -> bool:
         """Whether values of secret fields are masked for this caller."""

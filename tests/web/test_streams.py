@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from typing import Any
 import httpx
 
 from jobledger import JobRequest, JobStore
-from jobledger.adapters.web import Principal
+from jobledger.adapters.web import Principal, WebSettings
+from jobledger.adapters.web.streaming import Hub
+from jobledger.adapters.wire.histories import FeedEntryOut
 from tests.web.conftest import Serve, problem
 from tests.web.test_api import created
 
@@ -128,3 +131,32 @@ def test_a_quiet_stream_is_kept_alive(serve: Serve) -> None:
         lines = response.iter_lines()
 
         assert any(line == ": keep-alive" for line in lines)
+
+
+def test_a_slow_reader_is_cut_off_and_told_where_to_resume(store: JobStore) -> None:
+    """No more than the bound ever waits for it, and nothing is lost to whoever resumes."""
+
+    async def follow() -> tuple[int, bytes]:
+        hub = Hub(store, WebSettings(stream_entries_max=5))
+        stream = hub.stream(owner=None, job_id=None, after=None, is_from_now=False, show=FeedEntryOut.of)
+        await anext(stream)
+        store.create(JobRequest(owner="team", kind="index", key="k0"))
+        last = await anext(stream)
+        [listener] = next(iter(hub._tails.values())).listeners  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what waits is seen nowhere else
+        for number in range(1, 30):
+            store.create(JobRequest(owner="team", kind="index", key=f"k{number}"))
+        while not listener.is_cut_off:
+            await listener.woken.wait()
+            listener.woken.clear()
+        waiting = listener.waiting.qsize()
+        reset = await anext(stream)
+        await hub.close()
+        assert reset.startswith(b"event: reset")
+        return waiting, last + reset
+
+    waiting, told = asyncio.run(follow())
+
+    resume_after = json.loads(told.rpartition(b"data: ")[2])["resume_after"]
+    assert waiting <= 5
+    assert f"id: {resume_after}".encode() in told
+    assert len(store.feed(after=resume_after).entries) == 29

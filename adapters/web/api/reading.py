@@ -154,7 +154,13 @@ async def read_events(
     return event_stream(reading.stream(resumed))
 
 
-@routes.get("/jobs/{job_id}/history", responses=documented())
+class JsonLines(StreamingResponse):
+    """An answer of any length: one JSON document on each line."""
+
+    media_type: str | None = "application/jsonl"
+
+
+@routes.get("/jobs/{job_id}/history", response_class=JsonLines, responses=documented())
 def read_history(face: Face, caller: Auditor, job_id: JobId) -> StreamingResponse:
     """Every event of a job from the first on, as JSON lines."""
     caller.require_sight(face.store, job_id)
@@ -164,7 +170,7 @@ def read_history(face: Face, caller: Auditor, job_id: JobId) -> StreamingRespons
         for event in history:
             yield f"{EventOut.of(event).model_dump_json()}\n"
 
-    return StreamingResponse(lines(), media_type="application/jsonl")
+    return JsonLines(lines())
 
 
 @routes.get("/jobs/{job_id}/units", responses=documented())
@@ -198,7 +204,7 @@ def verify_job(face: Face, caller: Auditor, job_id: JobId) -> VerificationOut:
     return VerificationOut.of(face.store.verify(job_id))
 
 
-@routes.get("/verifications", responses=documented())
+@routes.get("/verifications", response_class=JsonLines, responses=documented())
 def verify_all(face: Face, caller: Auditor) -> StreamingResponse:
     """Verify every history, jobs and worker groups, as JSON lines; for tokens that see every owner's jobs."""
     caller.require_every_owner()
@@ -207,7 +213,7 @@ def verify_all(face: Face, caller: Auditor) -> StreamingResponse:
         for verification in face.store.verify_all():
             yield f"{VerificationOut.of(verification).model_dump_json()}\n"
 
-    return StreamingResponse(lines(), media_type="application/jsonl")
+    return JsonLines(lines())
 
 
 @routes.get("/survey", responses=documented())

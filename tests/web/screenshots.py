@@ -1,0 +1,46 @@
+"""Takes the pictures of the dashboard that the documents show: every page, light and dark, over a living store."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from jobledger import JobStore, Policy
+from jobledger.adapters.demo.living import Life
+from jobledger.adapters.web import create_app
+from tests.web.browser import browsing, playwright
+from tests.web.serving import serving
+
+IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
+SIZE: Final = {"width": 1180, "height": 860}
+
+
+def main() -> None:
+    """Take all of them."""
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{Path(folder) / 'jobs.db'}"
+        with (
+            JobStore.open(url, policies={"strict": Policy(failures_max=1)}) as store,
+            Life(store),
+            serving(create_app(store)) as address,
+        ):
+            for scheme in ("light", "dark"):
+                with browsing(address, color_scheme=scheme, viewport=SIZE) as (page, _):
+                    found = store.find("demo", "index-north")
+                    job = "" if found is None else found.job_id
+                    page.goto(f"{address}/jobs/{job}")
+                    playwright.expect(page.locator("#live")).to_contain_text("batch", timeout=30_000)
+                    pages = {"overview": "/", "jobs": "/jobs", "job": f"/jobs/{job}", "workers": "/workers"}
+                    for name, path in (
+                        pages | {"operators": "/operators", "system": "/system", "login": "/login"}
+                    ).items():
+                        page.goto(address + (path or f"/{name}"))
+                        playwright.expect(page.locator("h1")).to_be_visible()
+                        page.wait_for_load_state("load")
+                        page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
+
+
+if __name__ == "__main__":
+    main()
