@@ -9,6 +9,7 @@ import os
 import random
 import secrets
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +26,12 @@ COALESCED_SECONDS: Final = 0.05
 """At most one notification in this time, since a server commits one notifying transaction after the other."""
 
 HEARING_POLL_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.1
+"""How long closing a store may have to wait for the thread that listens."""
+
+_ASK_SECONDS: Final = 5.0
 _BORROW_SECONDS: Final = 1.0
+_JOIN_SECONDS: Final = 5.0
 _BACKOFF_FIRST_SECONDS: Final = 0.1
 _BACKOFF_MAX_SECONDS: Final = 10.0
 
@@ -76,7 +81,7 @@ class Wakeups:
         if self._process == os.getpid():
             for thread in (self._voice, self._ear):
                 if thread is not None:
-                    thread.join(_LOOK_SECONDS * 5)
+                    thread.join(_JOIN_SECONDS)
 
     def _ensure(self) -> None:
         if self._process != os.getpid():
@@ -131,10 +136,13 @@ class Wakeups:
         self._changes.poll_seconds = HEARING_POLL_SECONDS
         self._changes.announce()
         self.is_hearing.set()
+        asked = time.monotonic()
         while not self._is_over.is_set():
             for notice in connection.notifies(timeout=_LOOK_SECONDS):
                 if notice.payload != self._name:
                     self._changes.tell()
                 if self._is_over.is_set():
                     return
-            connection.execute("SELECT 1", prepare=False)  # a connection that is only half open shows itself here
+            if time.monotonic() - asked > _ASK_SECONDS:
+                connection.execute("SELECT 1", prepare=False)  # a connection that is only half open shows itself here
+                asked = time.monotonic()
