@@ -14,12 +14,14 @@ import pytest
 from jobledger.adapters.storage import sqlite_pool
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.sqlite import SQLiteStorage
+from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_connecting import SQLiteLedgerConnection, connect
 from jobledger.adapters.storage.sqlite_listing import SQLiteReader
 from jobledger.adapters.storage.sqlite_session import SQLiteSession
 from jobledger.domain.decisions.claiming import Claimable
 from jobledger.domain.job import State
 from jobledger.domain.ports import JobFilter
+from jobledger.domain.schedules.ports import DueSchedule
 from tests.storage.given import (
     LEASE,
     NAMESPACE,
@@ -119,6 +121,12 @@ def look(wanted: JobFilter) -> Callable[[SQLiteReader], object]:
     return lambda reader: reader.jobs(wanted, before=999_999, limit=10)
 
 
+def finder(reader: SQLiteReader) -> SQLiteFinder:
+    """The same reader, which finds schedules too."""
+    assert isinstance(reader, SQLiteFinder)
+    return reader
+
+
 N = NAMESPACE
 READS: dict[str, Callable[[SQLiteReader], object]] = {
     "load": lambda reader: reader.load(["j", "k"]),
@@ -138,6 +146,11 @@ READS: dict[str, Callable[[SQLiteReader], object]] = {
     "counts of a queue": lambda reader: reader.counts(N, None, "default"),
     "walk": lambda reader: reader.job_ids(N, after="j", limit=9),
     "feed": lambda reader: reader.feed(N, after=9, limit=9, topics=["job.created"], owner="o"),
+    "schedules": lambda reader: finder(reader).schedules(N, ["s", "t"]),
+    "schedules by name": lambda reader: finder(reader).schedule_names(N, after="s", limit=9, with_removed=False),
+    "due schedules": lambda reader: finder(reader).due_schedules(N, after=DueSchedule(NOON, "s"), limit=9),
+    "next due": lambda reader: finder(reader).next_due(N, after=NOON),
+    "schedule snapshot": lambda reader: finder(reader).schedule_snapshot(N, "s", 200),
     "newest": look(JobFilter(namespace=N)),
     "newest of an owner": look(JobFilter(namespace=N, owner="o1")),
     "newest of a kind": look(JobFilter(namespace=N, kind="k")),
