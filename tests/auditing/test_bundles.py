@@ -6,7 +6,7 @@ import gzip
 import json
 import sqlite3
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -14,18 +14,21 @@ import pytest
 
 from jobledger import JobledgerError, JobRequest, JobStore, ManualClock
 from jobledger.adapters.bundles import files
+from jobledger.adapters.storage.entropy import SystemEntropy
+from jobledger.domain.store import Setting
 from jobledger.projections.checking import replay_bundle, verify_bundle
 from tests.auditing.independent import check
 from tests.auditing.simulated import simulated_bundles
-from tests.auditing.stories import NOON, STORIES, bundle_of, opened, told
+from tests.auditing.stories import NOON, POLICIES, STORIES, bundle_of, opened, told
 from tests.contracts.jobs import refuses
+from tests.postgresql.stores import WatchedClock, lent
 
-URLS = ["memory:", "sqlite:///{folder}/jobs.db"]
-
-
-@pytest.fixture(params=URLS, ids=["memory", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(request.param).format(folder=tmp_path)
+KINDS: dict[str, Callable[[Path, WatchedClock], JobStore]] = {
+    "memory": lambda _, clock: opened("memory:", clock),
+    "sqlite": lambda folder, clock: opened(f"sqlite:///{folder / 'jobs.db'}", clock),
+    "postgresql": lambda _, clock: JobStore(Setting(lent(clock), SystemEntropy(), policies=POLICIES)),
+}
+"""An empty store of each kind."""
 
 
 def lines(bundle: bytes) -> Iterator[bytes]:
@@ -56,18 +59,20 @@ def test_a_bundle_of_every_story_holds(story: str) -> None:
     assert replayed.events == sum(line.startswith(b'{"line":"event"') for line in lines(bundle))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("story", STORIES)
-def test_what_is_imported_is_what_was_exported(story: str, url: str, tmp_path: Path) -> None:
+def test_what_is_imported_is_what_was_exported(story: str, kind: str, tmp_path: Path) -> None:
     """Byte for byte, with every row beside it: the imported store verifies, and exports the same events again."""
-    clock = ManualClock(NOON)
+    clock = WatchedClock(NOON)
     file = tmp_path / "all.jsonl.gz"
-    with opened(url, clock) as store:
+    with KINDS[kind](tmp_path, clock) as store:
         STORIES[story](store, clock)
         report = store.export(file)
         statuses = {job.job_id: job for job in store.jobs(limit=100).jobs}
         before, schedules = bundle_of(store), store.schedules.list()
 
-    with opened(f"sqlite:///{tmp_path}/copy.db", clock) as copy:
+    (tmp_path / "copy").mkdir()
+    with KINDS[kind](tmp_path / "copy", clock) as copy:
         imported = copy.import_bundle(file)
 
         assert (imported.events, imported.jobs, imported.filled) == (report.events, report.jobs, 0)
