@@ -143,11 +143,11 @@ def test_an_awaited_wait_ends_with_its_deadline(local_store: JobStore) -> None:
     assert job_id in asyncio.run(follow())
 
 
-def test_a_closed_awaitable_store_says_that_it_was_closed(store: JobStore) -> None:
+def test_a_closed_awaitable_store_says_that_it_was_closed(local_store: JobStore) -> None:
     """Whatever is asked of it, the error is one that callers of a store expect."""
 
     async def follow() -> None:
-        awaitable = AsyncJobStore(store)
+        awaitable = AsyncJobStore(local_store)
         await awaitable.close()
         for call in (awaitable.counts(), awaitable.wait("x", 1), awaitable.wait_for_change(1)):
             with pytest.raises(StoreUnavailableError, match="this store was closed"):
