@@ -82,7 +82,7 @@ def _is_storable(value: object) -> bool:
     for _ in range(DEPTH_MAX):
         below: list[Any] = []
         for item in level:
-            kind = type(item)
+            kind = type(item)  # pyright: ignore[reportUnknownVariableType]  # compared by identity alone
             if kind is dict:
                 if any(type(key) is not str or text_problem(key) for key in item):
                     return False

@@ -42,7 +42,7 @@ def require_finite(value: Json) -> Json:
 
 
 def _is_finite(value: Json) -> bool:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # compared by identity alone
     if kind is float:
         return math.isfinite(value)
     if kind is dict:

@@ -246,6 +246,6 @@ def _without_empty(value: Json) -> Json:
         fields = cast("dict[str, Json]", value)
         return {name: _without_empty(each) for name, each in fields.items() if each is not None}
     if isinstance(value, list):
-        items: list[Json] = value
+        items: list[Json] = value  # pyright: ignore[reportUnknownVariableType]  # mypy knows it, and refuses a cast
         return [_without_empty(each) for each in items]
     return value

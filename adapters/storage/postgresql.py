@@ -211,8 +211,8 @@ class PostgreSQLStorage:
             raise InvalidRequestError("inside", problem)
         own, _ = self._begin(BEGIN_WRITING, patience.total_seconds(), lock_ms=lock_ms)
         self._here.is_writing = True
+        session = PostgreSQLSession(own.cursor(binary=True), self.place)
         try:
-            session = PostgreSQLSession(own.cursor(binary=True), self.place)
             try:
                 yield session
             except BaseException as error:

@@ -10,6 +10,7 @@ from psycopg.rows import tuple_row
 from typing_extensions import override
 
 from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, register_arrays, texts
+from jobledger.adapters.storage.postgresql_connecting import in_schema
 from jobledger.adapters.storage.postgresql_reading import loaded
 from jobledger.adapters.storage.postgresql_scheduling import INSERT_EVENTS, PostgreSQLScheduleSession
 from jobledger.adapters.storage.postgresql_writes import APPEND, arguments_of, waves
@@ -181,7 +182,8 @@ class PostgreSQLSession(PostgreSQLScheduleSession):
         cursor = psycopg.RawCursor(self._cursor.connection, row_factory=tuple_row)
         register_arrays(cursor)  # a caller's own connection knows nothing of them
         try:
-            [(answers, _)] = cursor.execute(self._place.statement(APPEND), arguments, binary=True).fetchall()
+            statement = in_schema(APPEND, self._place.schema).encode()
+            [(answers, _)] = cursor.execute(statement, arguments, binary=True).fetchall()
         except psycopg.Error as error:
             raise self._failed(error) from error
         found: list[str | None] = answers

@@ -14,7 +14,7 @@ WHY: Any = {"by": "ann", "reason": "look"}
 
 def put(store: JobStore, name: str = "s", **given: Any) -> ScheduleReceipt:
     """Put a schedule of kind ``index``: every minute, unless it says otherwise."""
-    timed = {} if "cron" in given or "every" in given else {"every": 60}
+    timed: dict[str, Any] = {} if "cron" in given or "every" in given else {"every": 60}
     return store.schedules.put(Schedule(name, "index", **(timed | given)), **BY)
 
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -40,7 +41,7 @@ def pooler(folder: Path) -> Generator[Path]:
     servant = identity()
     if servant:
         shutil.chown(folder, servant["user"], servant["group"])
-    process = subprocess.Popen(
+    process: subprocess.Popen[Any] = subprocess.Popen(
         [PROGRAM, str(settings)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **servant
     )
     try:
@@ -51,7 +52,7 @@ def pooler(folder: Path) -> Generator[Path]:
         process.wait(20)
 
 
-def _wait_for(folder: Path, process: subprocess.Popen[bytes]) -> None:
+def _wait_for(folder: Path, process: subprocess.Popen[Any]) -> None:
     """Return when it takes connections."""
     while process.poll() is None:
         try:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from jobledger import JobStore, ManualClock
 from jobledger.adapters.storage import migrating, postgresql_migrating
@@ -174,7 +174,7 @@ def test_a_url_that_means_nothing_is_refused(url: str) -> None:
 )
 def test_every_form_of_url_is_read(url: str, known: tuple[str | None, ...]) -> None:
     place = place_of(url)
-    found = psycopg.conninfo.conninfo_to_dict(place.conninfo)
+    found = conninfo_to_dict(place.conninfo)
 
     assert (found.get("user"), found.get("host"), found.get("port"), found.get("dbname"), place.schema) == known
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import django  # type: ignore[import-untyped]  # it has no types
 import psycopg
@@ -212,7 +212,9 @@ def in_django(ledger: Ledger) -> Generator[Any]:
     from django.db import connection, transaction  # type: ignore[import-untyped]  # noqa: PLC0415  # they ask for the settings
 
     try:
-        with transaction.atomic():
+        # Its annotations take a context manager for a decorator alone.
+        whole: AbstractContextManager[object] = cast("Any", transaction).atomic()
+        with whole:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL search_path = {ledger.schema}")
             yield connection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +78,7 @@ class Engine:
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     yield commands_of(Engine(url))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -66,7 +66,7 @@ class Engine:
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     queue = await asyncio.to_thread(launch, url)  # its calls without await refuse to run where a loop does
     yield commands_of(Engine(queue))
     await asyncio.to_thread(DBOS.destroy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,7 +11,7 @@ from tests.bench.drivers.driving import Answer, Command, main, timed
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     parts = urlsplit(url)
     os.environ |= {
         "PERSISTENCE_MODULE": "eventsourcing.postgres",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import uvloop  # type: ignore[import-not-found, unused-ignore]  # it stands in the driver's own environment
@@ -26,7 +26,7 @@ class Noop:
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     async with AsyncConnectionPool(url, min_size=2, max_size=8, kwargs={"autocommit": True}) as pool:
         client = Oban(pool=pool)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count as numbers
@@ -176,7 +176,7 @@ class Ours:
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     store = JobStore.open(url, migrate=True)
     yield commands_of(Ours(store))
     await asyncio.to_thread(store.close)

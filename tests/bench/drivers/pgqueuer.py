@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import asyncpg  # type: ignore[import-not-found, unused-ignore]  # it stands in the driver's own environment
@@ -60,7 +60,7 @@ class Engine:
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     connection = await asyncpg.connect(url)
     yield commands_of(Engine(AsyncpgDriver(connection)))
     await connection.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import procrastinate  # type: ignore[import-not-found, unused-ignore]  # it stands in the driver's own environment
@@ -13,7 +13,7 @@ CONCURRENCY = 20
 
 
 @asynccontextmanager
-async def opening(url: str) -> AsyncIterator[Mapping[str, Command]]:
+async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
     drained = Drain(0)
 
