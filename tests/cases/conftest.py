@@ -14,10 +14,10 @@ from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.domain.ports import Append, Storage
 from jobledger.domain.store import Setting
 from jobledger.domain.store.base import PATIENCE
-from tests.contracts.conftest import POLICIES, clock, store
+from tests.contracts.conftest import POLICIES, clock, local_store, server, store
 from tests.contracts.faults import CatchingStorage, CaughtError
 
-__all__ = ["clock", "store"]  # fixtures, which pytest finds here
+__all__ = ["clock", "local_store", "server", "store"]  # fixtures, which pytest finds here
 
 
 class Delayed:

@@ -170,9 +170,29 @@ GUARDED: Final[Mapping[str, tuple[str, ...]]] = {
     "numbers that were rolled back stop all readers": (
         f"{CREATING}::test_creates_that_were_rolled_back_stop_no_reader",
     ),
-    "a busy file reaches the caller": ("contracts/test_processes::test_eight_processes_on_one_file_never_see_a_lock",),
+    "a busy file reaches the caller": ("contracts/test_processes::test_eight_processes_on_one_store_never_see_a_lock",),
     "a reading transaction becomes a writing one": (
         "storage/test_sqlite_transactions::test_every_write_begins_with_the_lock_in_hand",
+    ),
+    "parents wait in the pool that their children need": (
+        "worker/test_endings::test_parents_that_park_themselves_leave_their_slots_to_their_children",
+    ),
+    "connections are cut, poolers mix sessions, notices are lost": (
+        "postgresql/test_faults::test_a_command_whose_connection_is_cut_takes_effect_once",
+        "postgresql/test_pooler::test_a_pooler_changes_no_answer_in_any_history",
+        "postgresql/test_wakeups::test_a_broken_ear_is_mended",
+    ),
+    "a schedule fires twice, never, or at the wrong hour": (
+        "contracts/test_schedule_firing::test_eight_schedulers_make_one_job_an_instant",
+        "contracts/test_schedule_firing::test_after_ten_thousand_minutes_all_within_the_window_are_caught_up",
+        "contracts/test_schedule_instants::test_half_past_two_comes_once_in_spring_and_once_in_autumn",
+    ),
+    "a migration waits for a lock, or is left in halves": (
+        "postgresql/test_schema::test_sixteen_processes_that_start_at_once_make_one_schema",
+        "storage/test_sqlite_schema::test_sixteen_processes_may_start_at_once_on_an_empty_file",
+    ),
+    "a process is healthy and does nothing": (
+        "worker/test_health::test_a_host_is_not_well_when_no_look_succeeded_for_three_intervals",
     ),
 }
 """What goes wrong elsewhere, and the tests of its right value here."""
@@ -182,12 +202,7 @@ NOT_YET: Final[Mapping[str, str]] = {
     "a worker is removed while it claims": "there is no register of workers that a claim could depend on",
     "an interrupted attempt occupies a place that is limited": "there are no limits of concurrency across hosts",
     "a crash while old jobs are pruned leaves half of one": "nothing is pruned yet",
-    "parents wait in the pool that their children need": "no job waits for another one",
-    "connections are cut, poolers mix sessions, notices are lost": "there is no PostgreSQL store yet",
-    "a schedule fires twice, never, or at the wrong hour": "there are no schedules yet",
     "one tenant's backlog slows another's claim": "plans of statements are tested, times at a million rows are not",
-    "counts make a dashboard time out": "there is no dashboard yet",
-    "a migration waits for a lock, or is left in halves": "there is one step of the schema so far",
-    "a process is healthy and does nothing": "there is no health probe yet",
+    "counts make a dashboard time out": "the pages were not timed with a million jobs yet",
 }
 """Kinds that the kernel cannot show yet, each with the reason."""

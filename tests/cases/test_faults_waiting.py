@@ -37,25 +37,27 @@ def test_an_event_loop_turns_while_a_store_makes_its_caller_wait(clock: ManualCl
     assert asyncio.run(turns()) == 200
 
 
-def test_a_call_gives_up_when_its_patience_ends(store: JobStore) -> None:
-    """Somebody holds the write lock for ever: the call says so in time, and works once the lock is free."""
-    storage = store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # somebody else's transaction
-    hasty = store.within(0.05)
+def test_a_call_gives_up_when_its_patience_ends(local_store: JobStore) -> None:
+    """Somebody holds what the call needs for ever: it says so in time, and works once that is free."""
+    storage = local_store._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # somebody else's transaction
+    job_id = local_store.create(REQUEST).job_id
+    hasty = local_store.within(0.05)
     began = time.monotonic()
 
-    with storage.writing(timedelta(seconds=5)):
-        answer = _in_a_thread(hasty)
+    with storage.writing(timedelta(seconds=5)) as session:
+        session.load([job_id])
+        answer = _in_a_thread(hasty, job_id)
 
     assert isinstance(answer, StoreUnavailableError)
     assert time.monotonic() - began < 5
-    assert not hasty.create(REQUEST).reused
+    assert not hasty.hold(job_id, by="ann", reason="look").reused
 
 
-def _in_a_thread(store: JobStore) -> object:
+def _in_a_thread(store: JobStore, job_id: str) -> object:
     async def ask() -> object:
         awaitable = AsyncJobStore(store)
         with pytest.raises(StoreUnavailableError) as refusal:
-            await awaitable.create(REQUEST)
+            await awaitable.hold(job_id, by="ann", reason="look")
         awaitable.threads.shutdown()
         return refusal.value
 
