@@ -20,7 +20,7 @@ from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.web import create_app
 from jobledger.adapters.web.streaming import Hub
 from jobledger.domain.store import Setting
-from tests.postgresql.stores import WatchedClock, lent
+from tests.postgresql.stores import WatchedClock, dropped, fresh_url, lent
 from tests.web.serving import serving
 
 POLICIES = {
@@ -80,6 +80,18 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: WatchedClock) -
         face.state.service = replace(face.state.service, store=opened, hub=Hub(opened, face.state.service.settings))
         with RemoteStore(address) as remote:
             yield cast("JobStore", remote)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store that several processes can share: a file, or a schema on a server."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'jobs.db'}"
+        return
+    made = fresh_url()
+    JobStore.open(made, migrate=True).close()
+    yield made
+    dropped(made)
 
 
 LEASE = timedelta(seconds=30)

@@ -6,13 +6,8 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from jobledger import JobStore, State
-from tests.postgresql.stores import dropped, fresh_url
 
 CREATE = """
     import json, sys
@@ -27,6 +22,17 @@ CREATE = """
             print(json.dumps([receipt.job_id, receipt.reused, receipt.sequence, receipt.state]))
         except JobledgerError as refusal:
             print(json.dumps(refusal.code))
+"""
+
+PUT = """
+    import json, sys
+    from jobledger import JobStore, Schedule
+
+    with JobStore.open(sys.argv[1]) as store:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        receipt = store.schedules.put(Schedule("s", "index", every=60), by=sys.argv[2])
+        print(json.dumps([receipt.sequence, str(receipt.next_at), receipt.reused]))
 """
 
 WORK = """
@@ -69,9 +75,9 @@ def _ended(process: subprocess.Popen[str], said: str = "") -> str:
     return out
 
 
-def _raced(url: str, payloads: list[str]) -> list[object]:
-    """Start a process for each payload, let all create at once, and collect what each was answered."""
-    processes = [_start(CREATE, url, payload) for payload in payloads]
+def _raced(script: str, url: str, arguments: list[str]) -> list[object]:
+    """Start a process for each argument, let all ask at once, and collect what each was answered."""
+    processes = [_start(script, url, argument) for argument in arguments]
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -82,21 +88,9 @@ def _raced(url: str, payloads: list[str]) -> list[object]:
     return [json.loads(_ended(process)) for process in processes]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A store that several processes can share: a file, or a schema on a server."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'jobs.db'}"
-        return
-    made = fresh_url()
-    JobStore.open(made, migrate=True).close()
-    yield made
-    dropped(made)
-
-
 def test_eight_processes_creating_one_key_make_one_job(url: str) -> None:
     """All get equal receipts; exactly one is not reused."""
-    answers = _raced(url, ["[7]"] * 8)
+    answers = _raced(CREATE, url, ["[7]"] * 8)
 
     receipts = [answer for answer in answers if isinstance(answer, list)]
     assert len(receipts) == 8
@@ -106,10 +100,22 @@ def test_eight_processes_creating_one_key_make_one_job(url: str) -> None:
 
 def test_eight_processes_with_two_payloads_make_one_job(url: str) -> None:
     """Every loser is refused as changed."""
-    answers = _raced(url, ["[1]", "[2]"] * 4)
+    answers = _raced(CREATE, url, ["[1]", "[2]"] * 4)
 
     assert sum(isinstance(answer, list) for answer in answers) == 4
     assert answers.count("payload_changed") == 4
+
+
+def test_processes_that_put_one_schedule_at_once_make_one(url: str) -> None:
+    """One makes it, whoever that is; the others find that it stands."""
+    answers = _raced(PUT, url, ["ann", "bob", "cem", "dee"])
+
+    receipts = [answer for answer in answers if isinstance(answer, list)]
+    assert len({(sequence, next_at) for sequence, next_at, _ in receipts}) == 1
+    assert sorted(reused for *_, reused in receipts) == [False, True, True, True]
+    with JobStore.open(url) as store:
+        assert store.schedules.get("s").sequence == 1
+        assert store.schedules.verify("s").ok
 
 
 def test_a_result_is_read_after_its_creator_is_gone(url: str) -> None:

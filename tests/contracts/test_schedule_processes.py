@@ -129,25 +129,22 @@ def require_each_once(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_within_ten_milliseconds_of_a_tick_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_scheduler_that_is_killed_within_ten_milliseconds_of_a_tick_loses_and_doubles_nothing(url: str) -> None:
     """Fifty times, before and after ticks: what it had begun is undone or whole, and the next one goes on."""
-    url = f"sqlite:///{tmp_path / 'jobs.db'}"
     killed(url, "honest", kills=50, schedulers=1, spread=10)
 
     require_each_once(url)
 
 
-def test_a_scheduler_that_remembers_afterwards_doubles(tmp_path: Path) -> None:
+def test_a_scheduler_that_remembers_afterwards_doubles(url: str) -> None:
     """The control: under the same kills, a twin that makes the job first and then moves the plan is caught."""
-    url = f"sqlite:///{tmp_path / 'jobs.db'}"
     killed(url, "naive", kills=25, schedulers=3, spread=10)
 
     assert doubled(url)
 
 
-def test_eight_schedulers_with_twenty_restarts_in_one_period_make_one_job_an_instant(tmp_path: Path) -> None:
+def test_eight_schedulers_with_twenty_restarts_in_one_period_make_one_job_an_instant(url: str) -> None:
     """Whoever comes first makes it, whoever dies is replaced, and nobody is elected."""
-    url = f"sqlite:///{tmp_path / 'jobs.db'}"
     killed(url, "honest", kills=20, schedulers=8, spread=0)
 
     require_each_once(url)
