@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from jobledger.adapters.cli.parsing import span_of, tables_of
@@ -41,8 +41,6 @@ def _value(field: str, given: Any) -> Any:
         raise InvalidRequestError("name", "the table's own name is the schedule's; leave it out")
     if field in SPANS and isinstance(given, str):
         return span_of(field, given)
-    if field in SPANS and isinstance(given, int | float) and not isinstance(given, bool):
-        return timedelta(seconds=given)
     if field in INSTANTS and isinstance(given, datetime):
         return given if given.tzinfo else given.replace(tzinfo=UTC)
     return given

@@ -152,6 +152,9 @@ def test_a_file_is_applied_after_its_plan(empty: Desk, tmp_path: Path) -> None:
         ("[a]\nkind = 'k'\nevery = '5m'\ncolour = 'red'\n", "colour"),
         ("[a]\nkind = 'k'\nevery = '5m'\nname = 'b'\n", "the table's own name"),
         ("[a]\nevery = '5m'\n", "kind"),
+        ("[a]\nkind = 'k'\nevery = inf\n", "Schedule.every: that number of seconds"),
+        ("[a]\nkind = 'k'\nevery = 1e300\n", "Schedule.every: that number of seconds"),
+        ("[a]\nkind = 'k'\nevery = '5m'\njitter = nan\n", "Schedule.jitter: that number of seconds"),
         ("[a\n", "is no TOML file"),
     ],
 )
