@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -23,6 +23,8 @@ RANGES: Final = (
 )
 
 _WORD: Final = re.compile(r"\S+")
+_A_DAY: Final = timedelta(days=1)
+_A_SECOND: Final = timedelta(seconds=1)
 _SOMETIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
 # What a machine calls its own zone is another one elsewhere; Factory is no place.
 _NO_ZONES: Final = frozenset({"localtime", "Factory", "posixrules"})
@@ -67,8 +69,10 @@ class ZoneCalendar:
         Raises:
             InvalidRequestError: the expression or the zone cannot be read.
         """
-        simulated = _simulated(cron, after.astimezone(_zone(zone)))
-        last = after
+        place, last = _zone(zone), after
+        minute, hour, *_ = cron.split()
+        is_elapsed = minute.startswith("*") or hour.startswith("*")
+        simulated = _elapsed(cron, place, after) if is_elapsed else _simulated(cron, after.astimezone(place))
         try:
             for found in simulated:
                 instant = found.astimezone(UTC)
@@ -86,6 +90,50 @@ class ZoneCalendar:
             InvalidRequestError: the zone is not known.
         """
         return instant.astimezone(_zone(zone))
+
+
+def _elapsed(cron: str, place: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """The times of an expression that goes by elapsed time, each looked for under the one offset that holds there.
+
+    The library steps by whole hours, and so past what lies behind a change of half an hour (Lord Howe Island).
+    """
+    seen = after
+    while True:
+        offset = _offset(place, seen)
+        changed = None
+        for found in _simulated(cron, seen.astimezone(timezone(offset))):
+            changed = _changed(place, offset, seen, found)
+            if changed is not None:
+                break
+            seen = found
+            yield found
+        if changed is None:
+            return
+        # Whatever stands right at the change belongs to the new offset.
+        first = changed.astimezone(timezone(_offset(place, changed))) - changed.resolution
+        for found in _simulated(cron, first):
+            if found.astimezone(UTC) == changed:
+                yield found
+            break
+        seen = changed
+
+
+def _changed(place: ZoneInfo, offset: timedelta, after: datetime, upto: datetime) -> datetime | None:
+    """The first moment after one, and at most another, at which a zone has not this offset any more."""
+    known, end = after.astimezone(UTC).replace(microsecond=0), upto.astimezone(UTC)
+    while known < end:
+        ahead = min(known + _A_DAY, end)
+        if _offset(place, ahead) != offset:
+            while ahead - known > _A_SECOND:
+                middle = known + (ahead - known) // _A_SECOND // 2 * _A_SECOND
+                known, ahead = (middle, ahead) if _offset(place, middle) == offset else (known, middle)
+            return ahead
+        known = ahead
+    return None
+
+
+def _offset(place: ZoneInfo, instant: datetime) -> timedelta:
+    return instant.astimezone(place).utcoffset() or timedelta(0)
 
 
 def _simulated(cron: str, after: datetime) -> CronSim:

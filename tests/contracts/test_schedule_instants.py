@@ -110,6 +110,41 @@ def test_half_past_two_comes_once_in_spring_and_once_in_autumn(store: JobStore, 
     assert [instant.isoformat() for instant in autumn] == ["2026-10-25T00:30:00+00:00", "2026-10-26T01:30:00+00:00"]
 
 
+@pytest.mark.parametrize(
+    ("zone", "after"),
+    [
+        ("Australia/Lord_Howe", "2026-04-04T00:00Z"),  # from 2:00 back to 1:30
+        ("Australia/Lord_Howe", "2026-10-03T00:00Z"),  # from 2:00 on to 2:30
+        ("America/Caracas", "2016-04-30T00:00Z"),  # from 2:30 on to 3:00
+        ("Asia/Pyongyang", "2018-05-04T00:00Z"),  # from 23:30 on to 0:00
+        ("Pacific/Apia", "2011-12-29T00:00Z"),  # a whole day is left out
+    ],
+)
+@pytest.mark.parametrize(
+    ("cron", "minutes", "hours"),
+    [
+        ("0 * * * *", {0}, set(range(24))),
+        ("15 * * * *", {15}, set(range(24))),
+        ("45 */1 * * *", {45}, set(range(24))),
+        ("0 */2 * * *", {0}, set(range(0, 24, 2))),
+        ("*/20 1-3/2 * * *", {0, 20, 40}, {1, 3}),
+        ("*/30 * * * *", {0, 30}, set(range(24))),
+    ],
+)
+def test_elapsed_time_passes_over_nothing_where_clocks_change_by_half_an_hour(
+    zone: str, after: str, cron: str, minutes: set[int], hours: set[int]
+) -> None:
+    """Every minute that shows a wanted time is an instant: those right behind the change, and both that show one."""
+    start, place = at(after), ZoneInfo(zone)
+    minute_by_minute = [start + MINUTE * (n + 1) for n in range(2 * 1440)]
+    shown = [(t, t.astimezone(place)) for t in minute_by_minute]
+
+    found = list(islice(ZoneCalendar().instants(cron, zone, start), 200))
+
+    wanted = [t for t, local in shown if local.minute in minutes and local.hour in hours]
+    assert [t for t in found if t <= minute_by_minute[-1]] == wanted
+
+
 CRONS: Final = st.sampled_from(
     [
         "30 2 * * *",
@@ -126,7 +161,7 @@ CRONS: Final = st.sampled_from(
 
 @given(
     cron=CRONS,
-    zone=st.sampled_from(ZONES),
+    zone=st.sampled_from([*ZONES, "Australia/Lord_Howe"]),
     start=st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 1), timezones=st.just(UTC)),  # noqa: DTZ001  # the strategy sets it
     later=st.timedeltas(timedelta(0), timedelta(days=3)),
 )
