@@ -16,11 +16,13 @@ from jobledger.adapters.cli.schedule_files import schedules_of
 from jobledger.adapters.terminal.desk import Desk
 from jobledger.adapters.terminal.schedules import plan_table, schedule_table, schedules_table, upcoming_table
 from jobledger.adapters.terminal.texts import dated, instant, many, visible
+from jobledger.domain.errors import InvalidRequestError
 from jobledger.domain.schedules.definition import Schedule
 
 if TYPE_CHECKING:
     from jobledger.adapters.bootstrap import JobStore, Schedules
     from jobledger.domain.schedules.answers import ScheduleReceipt
+    from jobledger.projections.schedules import ScheduleDifference
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 Expect = Annotated[
@@ -243,7 +245,7 @@ def apply(
     wanted = schedules_of(file)
     who = operator(by)
     with desk.make() as store:
-        plan = [store.schedules.compare(schedule) for schedule in wanted]
+        plan = [_compared(store, schedule) for schedule in wanted]
         named = {schedule.name for schedule in wanted}
         others = [name for name in _names(store) if name not in named] if remove_others else []
         if not desk.as_json:
@@ -255,6 +257,13 @@ def apply(
                 store.schedules.remove(name, by=who, reason=f"{file} does not name it")
     answer = {"plan": plan, "removed": others, "is_applied": not dry_run}
     desk.answer(answer, Text("nothing was done" if dry_run else "done", style="dim"))
+
+
+def _compared(store: JobStore, schedule: Schedule) -> ScheduleDifference:
+    try:
+        return store.schedules.compare(schedule)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"FILE.{schedule.name}", str(error)) from None
 
 
 def _names(store: JobStore) -> list[str]:

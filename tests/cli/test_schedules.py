@@ -148,7 +148,8 @@ def test_a_file_is_applied_after_its_plan(empty: Desk, tmp_path: Path) -> None:
     [
         ("", "holds no schedule"),
         ("x = 1\n", "a table is needed"),
-        ("[a]\nkind = 'k'\n", "give either cron=… or every=…"),
+        ("[a]\nkind = 'k'\ncron = '99 * * * *'\n", "FILE.a: Schedule.cron: column 1: '99' is no minute"),
+        ("[a]\nkind = 'k'\n", "FILE.a: Schedule: give either cron=… or every=…"),
         ("[a]\nkind = 'k'\nevery = '5m'\ncolour = 'red'\n", "colour"),
         ("[a]\nkind = 'k'\nevery = '5m'\nname = 'b'\n", "the table's own name"),
         ("[a]\nevery = '5m'\n", "kind"),
