@@ -184,6 +184,17 @@ def check_schedule_snapshot(reader: Reader, walk: Walk, sequence: int) -> None:
         kept = reader.schedule_snapshot(state.namespace, state.name, sequence)
     if kept != state:
         walk.report(sequence, "snapshot", "the state that is kept for time travel is not the fold of the events")
+    _require_none_between(reader, walk, state, sequence - 1)
+
+
+def _require_none_between(reader: Reader, walk: Walk, state: ScheduleState, upto: int) -> None:
+    """Nothing is kept between two multiples: time travel would start from it, and no fold is compared with it."""
+    newest = -1
+    with suppress(HistoryCorruptError):
+        kept = reader.schedule_snapshot(state.namespace, state.name, upto)
+        newest = kept.sequence if kept else 0
+    if newest < 0 or newest % SNAPSHOT_EVERY:
+        walk.report(upto, "snapshot", "a state is kept for time travel where none belongs, or cannot be read")
 
 
 def check_schedule(reader: Reader, walk: Walk) -> None:
@@ -191,6 +202,7 @@ def check_schedule(reader: Reader, walk: Walk) -> None:
     state = walk.schedule
     if state is None:
         return
+    _require_none_between(reader, walk, state, state.sequence)
     loaded = None
     try:
         loaded = reader.schedules(state.namespace, [state.name]).get(state.name)

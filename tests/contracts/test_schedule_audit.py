@@ -115,6 +115,26 @@ def test_kept_states_are_compared_with_the_fold(tmp_path: Path, clock: ManualClo
         assert [problem.rule for problem in store.schedules.verify("s").problems] == ["snapshot"]
 
 
+@pytest.mark.parametrize("sequence", [40, 120])
+def test_a_state_that_is_kept_between_the_others_is_found(tmp_path: Path, clock: ManualClock, sequence: int) -> None:
+    """Time travel would start from it, before and behind the last one that belongs there."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock) as store:
+        put(store, overlap="allow", catch_up="all")
+        clock.advance(150 * MINUTE)
+        store.schedules.fire_due()
+    with sqlite3.connect(tmp_path / "jobs.db") as connection:
+        connection.execute(
+            "INSERT INTO schedule_snapshot SELECT namespace, name, ?, "
+            "replace(schedule, '\"sequence\":100', '\"sequence\":' || ?) FROM schedule_snapshot",
+            (sequence, sequence),
+        )
+    connection.close()
+
+    with JobStore.open(url, clock=clock) as store:
+        assert [problem.rule for problem in store.schedules.verify("s").problems] == ["snapshot"]
+
+
 def test_rows_of_schedules_that_nothing_accounts_for_are_strays(tmp_path: Path, clock: ManualClock) -> None:
     """Somebody put them there."""
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
