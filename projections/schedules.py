@@ -216,7 +216,7 @@ class ScheduleReads:
                     snapshots.append(state)
             if state is None:
                 raise HistoryCorruptError(schedule_stream(namespace, name), 0, "the schedule has no events")
-            if _stands(session, state, head):
+            if _stands(session, state, head) and _are_kept(session, state, snapshots):
                 return False
             session.rewrite_schedule(state, head, snapshots)
             return True
@@ -227,6 +227,17 @@ class ScheduleReads:
         if loaded is None or (loaded.state.is_removed and not with_removed):
             raise UnknownScheduleError(name)
         return loaded
+
+
+def _are_kept(reader: Reader, state: ScheduleState, snapshots: States) -> bool:
+    """Whether these states, and none between them, are kept for time travel."""
+    behind = [snapshot.sequence - 1 for snapshot in snapshots[1:]] + [state.sequence]
+    first = snapshots[0].sequence - 1 if snapshots else state.sequence
+    try:
+        found = [reader.schedule_snapshot(state.namespace, state.name, upto) for upto in [first, *behind]]
+    except HistoryCorruptError:
+        return False
+    return found == [None, *snapshots] if snapshots else found == [None, None]
 
 
 def _differing(one: Definition, other: Definition) -> tuple[str, ...]:

@@ -113,6 +113,9 @@ def test_kept_states_are_compared_with_the_fold(tmp_path: Path, clock: ManualClo
 
     with JobStore.open(url, clock=clock) as store:
         assert [problem.rule for problem in store.schedules.verify("s").problems] == ["snapshot"]
+        assert store.schedules.rebuild() == ("s",)
+        assert store.schedules.verify("s").ok
+        assert store.schedules.rebuild() == ()
 
 
 @pytest.mark.parametrize("sequence", [40, 120])
@@ -133,6 +136,9 @@ def test_a_state_that_is_kept_between_the_others_is_found(tmp_path: Path, clock:
 
     with JobStore.open(url, clock=clock) as store:
         assert [problem.rule for problem in store.schedules.verify("s").problems] == ["snapshot"]
+        assert store.schedules.rebuild() == ("s",)
+        assert store.schedules.verify("s").ok
+        assert store.schedules.rebuild() == ()
 
 
 def test_rows_of_schedules_that_nothing_accounts_for_are_strays(tmp_path: Path, clock: ManualClock) -> None:
