@@ -278,7 +278,8 @@ class ScheduleCommands:
         An instant that has its job already is counted as reused, so that repeating a backfill makes none twice.
 
         Raises:
-            UnknownScheduleError, HoldInForceError: no job was made.
+            UnknownScheduleError, HoldInForceError: no job was made, or, where that came in the middle of a long range,
+                none of the rest; asked again later, it makes those.
             InvalidRequestError: the range is empty, reaches into the future, or has more than 1,000 instants.
         """
         require_operator(by, reason)
