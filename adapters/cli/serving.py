@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import signal
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,10 +23,14 @@ from jobledger.domain.errors import InvalidRequestError
 from jobledger.domain.policies import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from jobledger.adapters.web.tokens import TokenFile
 
 PORT: Final = 8321
 PORT_MAX: Final = 65_535
+WEB_PACKAGES: Final = ("fastapi", "jinja2", "python_multipart", "uvicorn")
+"""What the extra ``web`` installs."""
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")]
 Port = Annotated[int, typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one.")]
@@ -66,22 +72,47 @@ def serve(
     policies: Policies = None,
 ) -> None:
     """Serve the dashboard and the HTTP API until SIGTERM; on this machine alone unless tokens are asked for."""
-    with desk.open(policies=policies_of(policies)) as store:
+    _require_web()
+    with _ended_in_order(), desk.open(policies=policies_of(policies)) as store:
         _serve(desk, store, host, port, None if tokens is None else _token_file(tokens), host_name or ())
 
 
 def serve_demo(desk: Desk, folder: Path | None, port: int) -> None:
     """Serve a store that lives: jobs in every state, and a worker that goes on working."""
+    _require_web()
     from jobledger.adapters.demo.living import Life  # noqa: PLC0415  # a start of the command line stays quick
 
     logging.getLogger("jobledger").addHandler(logging.NullHandler())
-    with ExitStack() as stack:
+    with _ended_in_order(), ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jobledger-demo-")))
         place.mkdir(parents=True, exist_ok=True)
         policies = {"strict": Policy(failures_max=1)}
         store = stack.enter_context(JobStore.open(f"sqlite:///{place / 'jobledger.db'}", policies=policies))
         stack.enter_context(Life(store))
         _serve(desk, store, "127.0.0.1", port, None, ())
+
+
+def _require_web() -> None:
+    """Name the extra before anything is opened or made: that it is missing is no fault of jobledger."""
+    if any(find_spec(each) is None for each in WEB_PACKAGES):
+        raise InvalidRequestError("web", "the web face needs an extra; pip install 'jobledger[web]'")
+
+
+@contextmanager
+def _ended_in_order() -> Generator[None]:
+    """End at SIGTERM as at the end of the block: what was opened is closed, and a temporary folder removed.
+
+    uvicorn drains at a signal and then raises it again; left to its default, it would end the process on the spot.
+    """
+
+    def end(*_: object) -> None:
+        raise typer.Exit
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _serve(desk: Desk, store: JobStore, host: str, port: int, tokens: TokenFile | None, host_names: Any) -> None:
@@ -97,6 +128,7 @@ def _serve(desk: Desk, store: JobStore, host: str, port: int, tokens: TokenFile 
 
 
 def _token_file(path: Path) -> TokenFile:
+    _require_web()
     from jobledger.adapters.web.tokens import TokenFile  # noqa: PLC0415  # the extra need not be installed
 
     if not path.is_file():
@@ -117,6 +149,7 @@ def create_token(
     tokens: TokenPlace = DEFAULT_TOKENS,
 ) -> None:
     """Make an access token; its secret is shown once and kept nowhere."""
+    _require_web()
     from jobledger.adapters.web.tokens import TokenFile  # noqa: PLC0415  # the extra need not be installed
 
     made = TokenFile(tokens).create(name, scope, owner)

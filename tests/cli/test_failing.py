@@ -284,3 +284,33 @@ def test_an_empty_file_is_made_a_store(empty: Desk, statement: str | None) -> No
         assert empty.path.stat().st_size
 
     assert empty("create", "--owner", "a", "--kind", "k").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve",),
+        ("demo", "--serve"),
+        ("tokens", "create", "ci", "--scope", "read"),
+        ("tokens", "list"),
+        ("tokens", "revoke", "x"),
+    ],
+)
+def test_without_the_extra_the_web_face_names_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """What is not installed is no fault of jobledger that anybody should report."""
+    monkeypatch.setattr("jobledger.adapters.cli.serving.find_spec", lambda _: None)
+
+    shown = desk(*arguments)
+
+    assert (shown.code, shown.out) == (2, "")
+    assert "pip install 'jobledger[web]'" in shown.err
+
+
+@pytest.mark.parametrize("option", ["--export", "--proof", "--anchors"])
+def test_a_file_that_is_missing_is_named(desk: Desk, tmp_path: Path, option: str) -> None:
+    shown = desk("verify", option, str(tmp_path / "missing"))
+
+    assert shown.code == 3
+    assert f"{tmp_path / 'missing'}: No such file or directory" in shown.err

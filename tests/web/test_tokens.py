@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -122,3 +124,23 @@ def test_an_address_that_others_can_reach_needs_tokens(tmp_path: Path) -> None:
 
     assert refused.returncode == 2
     assert "tokens create" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [("serve",), ("demo", "--serve")])
+def test_a_server_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The server raises SIGTERM again once it has drained; the demo's folder is removed all the same."""
+    _jobledger("migrate", cwd=tmp_path)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jobledger", *words, "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("serving http://")
+        server.send_signal(signal.SIGTERM)
+
+        assert server.wait(30) == 0
+    assert not [each for each in tmp_path.iterdir() if each.is_dir()]
