@@ -18,6 +18,7 @@ from jobledger.domain.errors import InvalidRequestError, UnknownSequenceError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.replaying import PAGE
 from jobledger.projections import merkle
+from jobledger.projections.audit import placed
 from jobledger.projections.rules import Problem
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def prove(reader: Reader, stream: str, sequence: int, anchor: Anchor) -> Proof:
     """
     found = reader.placed(stream, after=sequence - 1, limit=1)
     if not found or found[0].record.sequence != sequence:
-        raise UnknownSequenceError(stream, sequence, 0)
+        raise UnknownSequenceError(stream, sequence, sum(1 for _ in placed(reader, stream)))
     wanted = found[0]
     if wanted.position > anchor.position:
         problem = (

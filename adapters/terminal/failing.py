@@ -109,7 +109,8 @@ def explain(error: BaseException, *, as_json: bool) -> int:
     if isinstance(error, USAGE_ERRORS):
         return _tell(INVALID, "usage", "usage", _usage(error), as_json=as_json)
     if isinstance(error, OSError):
-        problem = f"{error.strerror or error}; mend that and repeat the command"
+        place = f"{error.filename}: " if isinstance(error.filename, (str, os.PathLike)) else ""
+        problem = f"{place}{error.strerror or error}; mend that and repeat the command"
         return _tell(UNAVAILABLE, "unavailable", "system", problem, as_json=as_json)
     if os.environ.get(DEBUG):
         raise error

@@ -130,3 +130,12 @@ def test_one_event_is_proved_without_the_store(desk: Desk, job_id: str, tmp_path
     assert changed.code == 4
     assert [problem["rule"] for problem in changed.document["problems"]] == ["proof"]
     assert desk("anchor", "--to", "-").code == 3
+
+
+def test_an_event_that_is_not_there_is_refused_with_those_that_are(desk: Desk, job_id: str, tmp_path: Path) -> None:
+    anchors = str(tmp_path / "anchors.jsonl")
+    assert desk("anchor", "--to", anchors).code == 0
+
+    proved, shown = desk("prove", job_id, "99", "--anchors", anchors), desk("show", job_id, "--at", "99")
+
+    assert (proved.code, proved.err) == (1, shown.err)
