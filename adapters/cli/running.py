@@ -237,6 +237,9 @@ def demo(
 ) -> None:
     """See it all on real work: an index is built, its worker is killed in the middle, another one goes on."""
     if serve:
+        if keep or server is not None:
+            problem = "the served demo has a file of its own, and removes it; name a folder with --dir to keep it"
+            raise InvalidRequestError("keep" if keep else "store", problem)
         serve_demo(desk, folder, port)
         return
     try:

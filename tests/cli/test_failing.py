@@ -314,3 +314,12 @@ def test_a_file_that_is_missing_is_named(desk: Desk, tmp_path: Path, option: str
 
     assert shown.code == 3
     assert f"{tmp_path / 'missing'}: No such file or directory" in shown.err
+
+
+@pytest.mark.parametrize("option", [("--keep",), ("--store", "postgresql://nobody@127.0.0.1:1/x")])
+def test_a_served_demo_refuses_what_it_would_leave_out(desk: Desk, option: tuple[str, ...]) -> None:
+    """It makes a file of its own, whatever was asked for."""
+    shown = desk("demo", "--serve", *option)
+
+    assert (shown.code, shown.out) == (2, "")
+    assert "name a folder with --dir" in shown.err

@@ -28,9 +28,10 @@ reachable state of a small scope. `scripts/simulate` holds all of them against r
 messages, crashes, and clocks that jump, over the simulated store and over the real ones. It has to notice every rule
 that `tests/proof/mutants.py` breaks on purpose. `scripts/prove` runs both at full size.
 
-`verify` has rules of its own, so that an auditor trusts no decision that wrote what he looks at. Whatever a promise notices
-in a log, `verify` has to notice (`tests/proof/test_verify.py`), but for three that need what stood when an event was
-written. What clients were told stands in no store: the promises about answers are held by the simulation alone.
+`verify` has rules of its own, so that an auditor trusts no decision that wrote what he looks at. Whatever a promise
+notices in a log, `verify` has to notice (`tests/proof/test_verify.py`), but for three that need what stood when an
+event was written. What clients were told stands in no store: the promises about answers are held by the simulation
+alone.
 """
 
 ASSUMPTIONS: Final = """\

@@ -73,6 +73,8 @@ class DyingStorage:
     def __init__(self, inner: Storage, topic: str, occurrence: int, moment: str, number: int) -> None:
         self._inner, self._topic, self._left = inner, topic, occurrence
         self._moment, self._number = moment, number
+        # Nobody else of this process is amid a transaction when it is stopped: its locks would stop everybody.
+        self._turn = threading.RLock()
 
     def reading(self) -> AbstractContextManager[Reader]:
         """A view."""
@@ -81,6 +83,11 @@ class DyingStorage:
     @contextmanager
     def writing(self, patience: timedelta, connection: object | None = None) -> Generator[Session]:
         """A transaction that may be this process's last."""
+        with self._turn, self._watched(patience, connection) as session:
+            yield session
+
+    @contextmanager
+    def _watched(self, patience: timedelta, connection: object | None) -> Generator[Session]:
         is_met = False
         with self._inner.writing(patience, connection) as session:
             append = session.append
@@ -110,6 +117,7 @@ class DyingStorage:
     def _strike(self) -> None:
         self._left = -1
         os.kill(os.getpid(), self._number)
+        threading.Event().wait(0.2)  # the turn is kept until every thread has been stopped
 
 
 def unfence() -> None:
