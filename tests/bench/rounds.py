@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections import defaultdict
@@ -44,7 +45,7 @@ class Rounds:
     progress: Progress
     cluster: Cluster | None = None
     results: Results = field(default_factory=Results)
-    log: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / "jobledger-bench.log")
+    log: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / f"jobledger-bench-{os.getuid()}.log")
 
     def run(self) -> Results:
         """Every round; an engine that fails once is reported and does not take part any more.
