@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Protocol
 
-from fastapi import Response
+from fastapi import Depends, Response
 
-from jobledger.adapters.web.access import Admin, Operator, Principal
+from jobledger.adapters.web.access import Admin, Operator
 from jobledger.adapters.web.api.parameters import CommandId, IfMatch, JobId, etag, expected_sequence, router
 from jobledger.adapters.web.refusing import documented
-from jobledger.adapters.web.service import Face, Service
+from jobledger.adapters.web.service import Face
 from jobledger.adapters.wire.controls import (
     AdvanceIn,
     ControlIn,
@@ -27,100 +27,69 @@ routes = router("controls")
 CONTROL = documented(409, 412, 423, 428)
 
 
-def _ask(
-    face: Service,
-    caller: Principal,
+class Asking(Protocol):
+    """Asks for a control of the job, as the request's caller and with its reason."""
+
+    def __call__(self, method: Any, /, *, must_be_seen: bool) -> ControlReceiptOut:
+        """Ask a method of the store; ``must_be_seen``: the caller has to say which state he looked at."""
+        ...
+
+
+def _asking(
+    face: Face,
+    caller: Operator,
     response: Response,
-    job_id: str,
-    method: Any,
+    job_id: JobId,
     asked: ControlIn,
-    if_match: str | None,
-    command_id: str | None,
-    *,
-    must_be_seen: bool,
-) -> ControlReceiptOut:
-    caller.require_sight(face.store, job_id)
-    receipt = method(
-        job_id,
-        by=caller.acts_as(asked.by),
-        reason=asked.reason,
-        expected_sequence=expected_sequence(if_match, is_required=must_be_seen),
-        command_id=command_id,
-    )
-    response.headers["ETag"] = etag(face.store.status(job_id))
-    return ControlReceiptOut.of(receipt)
+    if_match: IfMatch = None,
+    command_id: CommandId = None,
+) -> Asking:
+    def ask(method: Any, /, *, must_be_seen: bool) -> ControlReceiptOut:
+        caller.require_sight(face.store, job_id)
+        receipt = method(
+            job_id,
+            by=caller.acts_as(asked.by),
+            reason=asked.reason,
+            expected_sequence=expected_sequence(if_match, is_required=must_be_seen),
+            command_id=command_id,
+        )
+        response.headers["ETag"] = etag(face.store.status(job_id))
+        return ControlReceiptOut.of(receipt)
+
+    return ask
+
+
+Ask = Annotated[Asking, Depends(_asking)]
 
 
 @routes.post("/jobs/{job_id}/hold", responses=CONTROL)
-def hold_job(
-    face: Face,
-    caller: Operator,
-    response: Response,
-    job_id: JobId,
-    asked: ControlIn,
-    if_match: IfMatch = None,
-    command_id: CommandId = None,
-) -> ControlReceiptOut:
+def hold_job(face: Face, ask: Ask) -> ControlReceiptOut:
     """Place a stop sign: what waits is paused at once, what runs parks at its next boundary."""
-    return _ask(face, caller, response, job_id, face.store.hold, asked, if_match, command_id, must_be_seen=False)
+    return ask(face.store.hold, must_be_seen=False)
 
 
 @routes.post("/jobs/{job_id}/release", responses=CONTROL)
-def release_job(
-    face: Face,
-    caller: Operator,
-    response: Response,
-    job_id: JobId,
-    asked: ControlIn,
-    if_match: IfMatch = None,
-    command_id: CommandId = None,
-) -> ControlReceiptOut:
+def release_job(face: Face, ask: Ask) -> ControlReceiptOut:
     """Take the stop sign away, and renew the budget. `If-Match` is required: a release must not act late."""
-    return _ask(face, caller, response, job_id, face.store.release_hold, asked, if_match, command_id, must_be_seen=True)
+    return ask(face.store.release_hold, must_be_seen=True)
 
 
 @routes.post("/jobs/{job_id}/resume", responses=CONTROL)
-def resume_job(
-    face: Face,
-    caller: Operator,
-    response: Response,
-    job_id: JobId,
-    asked: ControlIn,
-    if_match: IfMatch = None,
-    command_id: CommandId = None,
-) -> ControlReceiptOut:
+def resume_job(face: Face, ask: Ask) -> ControlReceiptOut:
     """Put a paused job that no worker ever had back into its queue. `If-Match` is required."""
-    return _ask(face, caller, response, job_id, face.store.resume, asked, if_match, command_id, must_be_seen=True)
+    return ask(face.store.resume, must_be_seen=True)
 
 
 @routes.post("/jobs/{job_id}/cancel", responses=CONTROL)
-def cancel_job(
-    face: Face,
-    caller: Operator,
-    response: Response,
-    job_id: JobId,
-    asked: ControlIn,
-    if_match: IfMatch = None,
-    command_id: CommandId = None,
-) -> ControlReceiptOut:
+def cancel_job(face: Face, ask: Ask) -> ControlReceiptOut:
     """Cancel what is not running at once, and ask what runs to stop for good at its next boundary."""
-    return _ask(
-        face, caller, response, job_id, face.store.request_cancel, asked, if_match, command_id, must_be_seen=False
-    )
+    return ask(face.store.request_cancel, must_be_seen=False)
 
 
 @routes.post("/jobs/{job_id}/retry", responses=CONTROL)
-def retry_job(
-    face: Face,
-    caller: Operator,
-    response: Response,
-    job_id: JobId,
-    asked: ControlIn,
-    if_match: IfMatch = None,
-    command_id: CommandId = None,
-) -> ControlReceiptOut:
+def retry_job(face: Face, ask: Ask) -> ControlReceiptOut:
     """Make waiting or parked work due now, with a new budget. `If-Match` is required."""
-    return _ask(face, caller, response, job_id, face.store.retry, asked, if_match, command_id, must_be_seen=True)
+    return ask(face.store.retry, must_be_seen=True)
 
 
 @routes.post("/jobs/{job_id}/recover", responses=CONTROL)
