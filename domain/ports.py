@@ -325,6 +325,13 @@ class Session(Reader, ScheduleWriter, Protocol):
         """
         ...
 
+    def peek(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
+        """As ``load``, without a lock and without waiting for one; for jobs that this session writes nothing of.
+
+        Jobs that are locked one after another, in no order, could stand in another session's way for ever.
+        """
+        ...
+
     def append(self, appends: Sequence[Append]) -> list[str | None]:
         """Write each append whose guard holds; for each, ``None`` or the precondition that failed.
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from jobledger.adapters.storage.memory_tables import Committed
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
-    from jobledger.domain.ports import Append, Clock, GroupRow, StoredBody
+    from jobledger.domain.ports import Append, Clock, GroupRow, Loaded, StoredBody
     from jobledger.domain.schedules.ports import ScheduleAppend
     from jobledger.domain.schedules.state import ScheduleState
 
@@ -88,6 +88,10 @@ class MemorySession(MemoryFinder):
             InvalidRequestError: always.
         """
         raise InvalidRequestError("inside", "a store in memory runs no statements of yours; use SQLite or PostgreSQL")
+
+    def peek(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
+        """As ``load``: there is only one writer, which waits for nobody once it has its turn."""
+        return self.load(job_ids)
 
     # Appending --------------------------------------------------------------------------------------------------------
 

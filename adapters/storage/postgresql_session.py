@@ -123,6 +123,10 @@ class PostgreSQLSession(PostgreSQLScheduleSession):
         self._clock = from_us(rows[0][0])
         return {row[2]: loaded(row[1:]) for row in rows if row[2] is not None}
 
+    def peek(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
+        """As ``load``, by a snapshot alone: it neither locks these jobs nor waits for whoever has."""
+        return super().load(job_ids)
+
     @override
     def now(self) -> datetime:
         """The store's clock: as it was read last, under the locks of a load, or else read at this call."""

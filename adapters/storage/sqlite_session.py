@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
-    from jobledger.domain.ports import Append, Clock, GroupRow
+    from jobledger.domain.ports import Append, Clock, GroupRow, Loaded
     from jobledger.domain.schedules.ports import ScheduleAppend
     from jobledger.domain.schedules.state import ScheduleState
 
@@ -116,6 +116,10 @@ class SQLiteSession(SQLiteFinder):
     def _all(self, statement: LiteralString, **values: object) -> list[sqlite3.Row]:
         with self._our_own():
             return super()._all(statement, **values)
+
+    def peek(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
+        """As ``load``: there is only one writer, which waits for nobody once it has its turn."""
+        return self.load(job_ids)
 
     def append(self, appends: Sequence[Append]) -> list[str | None]:
         """Write each append whose guard holds; for each, ``None`` or the precondition that failed."""

@@ -201,7 +201,7 @@ def meet(setting: Setting, session: Session, new: NewJob, standing: Standing | N
     submitted: Job | None = None
     if request.submission is not None:
         submitted_id = session.submitted(new.namespace, request.owner, request.submission)
-        submitted = session.load([submitted_id])[submitted_id].job if submitted_id else None
+        submitted = session.peek([submitted_id])[submitted_id].job if submitted_id else None
     if standing is not None:
         return Met(standing.job, submitted)
     depth = new.policy.queue_depth_max if new.policy else None

@@ -50,7 +50,7 @@ class Occurrences:
         """What is to be written, each with the name of its schedule."""
 
     def look_up(self, states: Sequence[ScheduleState]) -> None:
-        """Load with one question what settling these schedules will look at first.
+        """Read with one question what settling these schedules will look at first.
 
         Raises:
             HistoryCorruptError: a job's row cannot be read.
@@ -135,5 +135,5 @@ class Occurrences:
         return self._known[job_id]
 
     def _look_up(self, job_ids: Sequence[str]) -> None:
-        found = self._session.load(job_ids)
+        found = self._session.peek(job_ids)
         self._known |= {job_id: found.get(job_id) for job_id in job_ids}

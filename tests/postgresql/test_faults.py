@@ -15,6 +15,7 @@ import pytest
 from jobledger import JobContext, JobHost, JobledgerError, JobRequest, JobStore, State, durable_job
 from tests.contracts.commands import COMMANDS
 from tests.contracts.jobs import refuses, running
+from tests.contracts.schedules import put
 from tests.postgresql.conftest import Ledger
 from tests.postgresql.proxy import CommitProxy, Cut
 from tests.postgresql.server import server
@@ -135,6 +136,23 @@ def test_jobs_are_done_once_while_sessions_are_killed(ledger: Ledger) -> None:
         assert store.counts()[State.COMPLETE] == JOBS
         assert all(job.units == 4 for job in store.jobs(limit=1_000).jobs)
         assert all(verification.ok for verification in store.verify_all())
+
+
+def test_what_is_only_looked_at_is_never_waited_for(ledger: Ledger, store: JobStore) -> None:
+    """The job that a submission made, and a schedule's last occurrence: locks out of order would end in deadlocks."""
+    made = store.create(JobRequest(owner="o", kind="k", key="made", submission="s")).job_id
+    put(store, every=1, overlap="skip")
+    while not store.schedules.fire_due().fired:
+        store.wait_for_change(0.1)
+    with ledger.connect() as connection:
+        assert connection.execute("SELECT job_id FROM job_status FOR UPDATE").rowcount == 2
+
+        refuses("payload_changed", store.within(1).create, JobRequest(owner="o", kind="k", key="other", submission="s"))
+        while not store.within(1).schedules.fire_due().skipped:
+            store.wait_for_change(0.1)
+
+    assert store.verify(made).ok
+    assert store.schedules.verify("s").ok
 
 
 @pytest.mark.timeout(300)

@@ -101,6 +101,8 @@ class SimulatedSession:
             self._loaded.setdefault(job_id, loaded)
         return found
 
+    peek = load
+
     def _load(self, job_id: str) -> Loaded:
         job, head, position, _ = self._storage.rows[job_id]
         lease = self._storage.leases.get(job_id)
