@@ -92,6 +92,14 @@ class ZoneCalendar:
         return instant.astimezone(_zone(zone))
 
 
+def in_words(cron: str) -> str:
+    """A cron expression as a sentence: ``At 02:30 on Monday through Friday``; one that has none stays as it is."""
+    try:
+        return CronSim(cron, _SOMETIME).explain()
+    except CronSimError:
+        return cron
+
+
 def _elapsed(cron: str, place: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """The times of an expression that goes by elapsed time, each looked for under the one offset that holds there.
 

@@ -32,6 +32,7 @@ UPCOMING_MAX: Final = 1_000
 # Within the class the bare name ``list`` is that of the method which lists schedules.
 Names = list[str]
 States = list[ScheduleState]
+Statuses = list[ScheduleStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +92,25 @@ class ScheduleReads:
             [last] = reader.records(state.stream, after=at - 1, upto=at, limit=1)
             return schedule_status_of(then, last.digest)
 
-    def list(self, *, after: str | None = None, limit: int = 100) -> SchedulePage:
-        """Schedules by name, from behind ``after``; at most ``PAGE_MAX``."""
+    def list(self, *, owner: str | None = None, after: str | None = None, limit: int = 100) -> SchedulePage:
+        """Schedules by name, of one owner or of all, from behind ``after``; at most ``PAGE_MAX``."""
         size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
         behind = "" if after is None else require_text("after", after, empty=True)
+        wanted = None if owner is None else require_text("owner", owner)
         namespace = self._setting.namespace
+        page: Statuses = []
         with self._setting.storage.reading() as reader:
-            names = reader.schedule_names(namespace, after=behind, limit=size + 1, with_removed=False)
-            found = reader.schedules(namespace, names[:size])
-        page = tuple(schedule_status_of(each.state, each.head) for name in names[:size] if (each := found.get(name)))
-        return SchedulePage(page, names[size - 1] if len(names) > size else None)
+            step = size + 1 if wanted is None else PAGE_MAX
+            while names := reader.schedule_names(namespace, after=behind, limit=step, with_removed=False):
+                found = reader.schedules(namespace, names)
+                for each in (found[name] for name in names if name in found):
+                    if wanted not in (None, each.state.definition.owner):
+                        continue
+                    if len(page) == size:
+                        return SchedulePage(tuple(page), page[-1].name)
+                    page.append(schedule_status_of(each.state, each.head))
+                behind = names[-1]
+        return SchedulePage(tuple(page), None)
 
     def upcoming(self, schedule: str | Schedule, n: int = 5) -> tuple[datetime, ...]:
         """The next ``n`` instants in UTC (at most 1,000): of a schedule by its name, or of one that is not put yet.

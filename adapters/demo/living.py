@@ -20,6 +20,7 @@ from jobledger.adapters.worker import (
 from jobledger.domain.answers import Progress
 from jobledger.domain.decisions.creating import JobRequest
 from jobledger.domain.errors import JobledgerError
+from jobledger.domain.schedules.definition import Schedule
 
 if TYPE_CHECKING:
     from jobledger.adapters.bootstrap import JobStore
@@ -28,6 +29,7 @@ OWNER: Final = "demo"
 PAUSE_S: Final = 0.25
 NEW_EVERY_S: Final = 6.0
 OPERATOR: Final = "ann"
+ZONE: Final = "Europe/Berlin"
 
 
 @durable_job("rebuild-index")
@@ -84,7 +86,7 @@ def import_prices(job: JobContext, feed: str, mood: str) -> Any:
 
 
 def populate(store: JobStore) -> None:
-    """Make jobs that end in every state, or wait in one; what was made before is left as it is."""
+    """Make schedules, and jobs that end in every state, or wait in one; what was made before is left as it is."""
     for number, mood in enumerate(["fine", "fine", "partial", "away", "broken"]):
         _made(store, f"prices-{number}", "import-prices", {"feed": f"feed-{number}.csv", "mood": mood}, policy="strict")
     _made(store, "index-north", "rebuild-index", {"part": "north", "batches": 400}, priority=9)
@@ -92,8 +94,25 @@ def populate(store: JobStore) -> None:
     cancelled = _made(store, "index-cancelled", "rebuild-index", {"part": "old"})
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     _made(store, "index-tomorrow", "rebuild-index", {"part": "tomorrow"}, ready_at=tomorrow)
+    _put(store)
     _asked(store, "hold", held, "the disk of the index host is full")
     _asked(store, "request_cancel", cancelled, "superseded by index-north")
+
+
+def _put(store: JobStore) -> None:
+    """Put schedules: one that fires while somebody looks, one for the nights, and one that is held."""
+    prices = {"feed": "feed-${instant}.csv", "mood": "fine"}
+    index = {"part": "${date}", "batches": 20}
+    for schedule in (
+        Schedule("prices-each-minute", "import-prices", every=60, payload=prices, owner=OWNER, policy="strict"),
+        Schedule("index-nightly", "rebuild-index", cron="30 2 * * mon-fri", zone=ZONE, payload=index, owner=OWNER),
+        Schedule("index-yearly", "rebuild-index", cron="0 4 1 1 *", zone=ZONE, payload=index, owner=OWNER),
+    ):
+        store.schedules.put(schedule, by=OPERATOR)
+    try:
+        store.schedules.hold("index-yearly", by=OPERATOR, reason="the archive moves to another host")
+    except JobledgerError:
+        return  # somebody else holds it
 
 
 def _made(store: JobStore, key: str, kind: str, payload: Any, **more: Any) -> str:
@@ -114,7 +133,9 @@ class Life:
     def __init__(self, store: JobStore) -> None:
         """Bring a store to life."""
         self._store = store
-        self._host = JobHost(store, jobs=[RebuildIndex, import_prices], concurrency=3, name="demo-worker")
+        self._host = JobHost(
+            store, jobs=[RebuildIndex, import_prices], concurrency=3, name="demo-worker", schedules=True
+        )
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="demo jobs", daemon=True)
 

@@ -34,6 +34,8 @@ Sent = TypeVar("Sent")
 Given_co = TypeVar("Given_co", covariant=True)
 
 API: Final = "/api/v1"
+ANY: Final = "*"
+"""The ``If-Match`` of who accepts any state."""
 ENCLOSING: Final = 2
 """How deep a stored value may stand in a part of a body."""
 REPLY_WITHIN: Final = timedelta(seconds=35)
@@ -90,9 +92,30 @@ class Line:
         *,
         command_id: str | None,
         fence: Fence | None = None,
+        query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Out:
         """Send a command; one with a command id is repeated under it, and is answered from what the first one did."""
+        return self._send(model, "POST", path, body, command_id=command_id, fence=fence, query=query, headers=headers)
+
+    def put(
+        self, model: type[Out], path: str, body: Mapping[str, Any], *, query: Mapping[str, Any], command_id: str
+    ) -> Out:
+        """Send what shall stand at a place; repeated as a command is."""
+        return self._send(model, "PUT", path, body, command_id=command_id, query=query)
+
+    def _send(
+        self,
+        model: type[Out],
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        *,
+        command_id: str | None,
+        fence: Fence | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Out:
         for name, value in (body or {}).items():
             require_storable(name, value, enclosing=ENCLOSING)
         sent = {"Content-Type": "application/json", **(headers or {})}
@@ -100,19 +123,19 @@ class Line:
             sent["Command-Id"] = header_text("command_id", command_id)
         if fence is not None:
             sent["Jobledger-Fence"] = fence.to_token()
-        request = {"content": encode_json(body or {}), "headers": sent}
+        request = {"content": encode_json(body or {}), "headers": sent, "params": dict(query or {})}
         return self._read(
-            model, self._insist("POST", path, request, command_id=command_id, is_safe=command_id is not None)
+            model, self._insist(method, path, request, command_id=command_id, is_safe=command_id is not None)
         )
 
-    def lines(self, path: str) -> Iterator[str]:
+    def lines(self, path: str, **query: Any) -> Iterator[str]:
         """The lines of an answer that is streamed.
 
         Raises:
             StoreUnavailableError: the server does not answer, or stopped in the middle.
         """
         try:
-            with self._client.stream("GET", path) as response:
+            with self._client.stream("GET", path, params=query) as response:
                 if response.is_error:
                     response.read()
                     raise _refusal(response)

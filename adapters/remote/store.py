@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from jobledger.adapters.bootstrap import LOOK_EVERY
-from jobledger.adapters.remote.calling import Line, each_for_itself, quoted
+from jobledger.adapters.remote.calling import ANY, Line, each_for_itself, quoted
+from jobledger.adapters.remote.scheduling import RemoteSchedules
 from jobledger.adapters.remote.working import RemoteWork
 from jobledger.adapters.wire.controls import ControlsOut, EpochOut, RebuildOut, RecoveriesOut, SurveyOut
 from jobledger.adapters.wire.histories import (
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from jobledger.projections.windows import EventWindow, Feed, FeedEntry
 
 POLL_S: Final = 20
-ANY: Final = "*"
 
 
 class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
@@ -104,6 +104,11 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
     ) -> None:
         """Close the connections."""
         self.close()
+
+    @property
+    def schedules(self) -> RemoteSchedules:
+        """Recurring jobs; see ``JobStore.schedules``."""
+        return RemoteSchedules(self._line)
 
     # Creating ---------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from fastapi.routing import APIRoute
 
 from jobledger.adapters.web import health, metrics, refusing
 from jobledger.adapters.web.access import Resolver, open_to_anybody
-from jobledger.adapters.web.api import controlling, creating, reading, working
-from jobledger.adapters.web.dashboard import job_pages, list_pages, login
+from jobledger.adapters.web.api import controlling, creating, reading, scheduling, working
+from jobledger.adapters.web.dashboard import job_pages, list_pages, login, schedule_pages
 from jobledger.adapters.web.dashboard.rendering import assets
 from jobledger.adapters.web.guarding import Gate
 from jobledger.adapters.web.service import Service
@@ -74,7 +74,7 @@ def create_app(
     app.state.tokens = tokens if resolver is None else None
     app.add_middleware(Gate, settings=known, answers=app.state.service.answers)
     refusing.install(app)
-    for module in (creating, reading, controlling, working):
+    for module in (creating, reading, controlling, scheduling, working):
         app.include_router(module.routes, prefix=API)
     app.include_router(health.routes)
     app.include_router(metrics.routes)
@@ -82,6 +82,7 @@ def create_app(
         app.mount("/static", assets(), name="static")
         app.include_router(list_pages.routes)
         app.include_router(job_pages.routes)
+        app.include_router(schedule_pages.routes)
         app.include_router(login.routes)
     return app
 

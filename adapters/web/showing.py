@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from jobledger.adapters.wire.histories import EventOut, EventWindowOut, FeedEntryOut
 from jobledger.adapters.wire.jobs import KEPT_ASIDE, JobStatusOut
+from jobledger.adapters.wire.schedules import ScheduleOut
 
 if TYPE_CHECKING:
     from jobledger.adapters.web.access import Principal
     from jobledger.adapters.web.service import Service
     from jobledger.domain.answers import JobStatus
     from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.schedules.answers import ScheduleStatus
     from jobledger.projections.windows import EventWindow, FeedEntry
 
 
@@ -21,6 +23,12 @@ def status_out(face: Service, caller: Principal, status: JobStatus) -> JobStatus
     if not face.hides(caller):
         return shown
     return shown.model_copy(update={name: face.masked(getattr(shown, name)) for name in KEPT_ASIDE})
+
+
+def schedule_out(face: Service, caller: Principal, status: ScheduleStatus) -> ScheduleOut:
+    """A schedule as this caller may see it."""
+    shown = ScheduleOut.of(status)
+    return shown.model_copy(update={"payload": face.masked(shown.payload)}) if face.hides(caller) else shown
 
 
 def event_out(face: Service, caller: Principal, event: RecordedEvent) -> EventOut:

@@ -34,6 +34,7 @@ FAMILIES: Final[Mapping[type[JobledgerError], Told]] = {
 
 STATUS_OF: Final[Mapping[str, int]] = {
     "unknown_job": 404,
+    "unknown_schedule": 404,
     "unknown_sequence": 404,
     "sequence_moved": 412,
     "hold_in_force": 423,

@@ -18,12 +18,6 @@ MINUTE = timedelta(minutes=1)
 STREAM = schedule_stream("default", "s")
 
 
-@pytest.fixture
-def store(local_store: JobStore) -> JobStore:
-    """An empty store of each kind that lives in this process."""
-    return local_store
-
-
 def rich(store: JobStore, clock: ManualClock) -> None:
     """A schedule with a bit of everything, whose head is its event 12; a hundred more follow on request."""
     put(store, overlap="allow", catch_up="all")

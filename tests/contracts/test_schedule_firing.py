@@ -23,12 +23,6 @@ HOUR = timedelta(hours=1)
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def store(local_store: JobStore) -> JobStore:
-    """An empty store of each kind that lives in this process."""
-    return local_store
-
-
 def settled_once(store: JobStore, name: str, first: datetime, every: timedelta, count: int) -> None:
     """Require that each of so many instants was fired or skipped, once, in order, and has its own job if it fired."""
     covered: list[datetime] = []
@@ -276,9 +270,10 @@ def test_eight_who_put_one_schedule_at_once_make_one(store: JobStore) -> None:
 
 
 def test_a_twin_without_the_key_of_the_instant_doubles(
-    store: JobStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    local_store: JobStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: where keys come from chance and rows are set back, each instant makes another job."""
+    store = local_store
     put(store, overlap="allow", catch_up="all")
     with store._setting.storage.reading() as reader:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # set back below
         before = reader.schedules("default", ["s"])["s"]

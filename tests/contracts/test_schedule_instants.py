@@ -26,12 +26,6 @@ ZONES: Final = sorted({row["zone"] for row in TABLE})
 MINUTE: Final = timedelta(minutes=1)
 
 
-@pytest.fixture
-def store(local_store: JobStore) -> JobStore:
-    """An empty store of each kind that lives in this process."""
-    return local_store
-
-
 def at(text: str) -> datetime:
     """An instant of the table."""
     return datetime.strptime(text, "%Y-%m-%dT%H:%MZ").replace(tzinfo=UTC)

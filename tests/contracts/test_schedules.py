@@ -16,12 +16,6 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def store(local_store: JobStore) -> JobStore:
-    """An empty store of each kind that lives in this process."""
-    return local_store
-
-
 # Putting --------------------------------------------------------------------------------------------------------------
 
 

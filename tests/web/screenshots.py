@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,9 @@ def main() -> None:
             Life(store),
             serving(create_app(store)) as address,
         ):
+            now, asked = datetime.now(UTC), {"by": "ann", "reason": "the price server was away"}
+            store.schedules.backfill("prices-each-minute", now - timedelta(minutes=4), now, **asked)
+            store.schedules.trigger("index-nightly", by="bob", reason="the schema changed today")
             for scheme in ("light", "dark"):
                 with browsing(address, color_scheme=scheme, viewport=SIZE) as (page, _):
                     found = store.find("demo", "index-north")
@@ -33,10 +37,10 @@ def main() -> None:
                     page.goto(f"{address}/jobs/{job}")
                     playwright.expect(page.locator("#live")).to_contain_text("batch", timeout=30_000)
                     pages = {"overview": "/", "jobs": "/jobs", "job": f"/jobs/{job}", "workers": "/workers"}
-                    for name, path in (
-                        pages | {"operators": "/operators", "system": "/system", "login": "/login"}
-                    ).items():
-                        page.goto(address + (path or f"/{name}"))
+                    pages |= {"schedules": "/schedules", "schedule": "/schedule?name=prices-each-minute"}
+                    pages |= {name: f"/{name}" for name in ("operators", "system", "login")}
+                    for name, path in pages.items():
+                        page.goto(address + path)
                         playwright.expect(page.locator("h1")).to_be_visible()
                         page.wait_for_load_state("load")
                         page.screenshot(path=IMAGES / f"{name}-{scheme}.png")

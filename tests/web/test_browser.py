@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -14,6 +14,10 @@ from jobledger.adapters.demo.living import populate
 from jobledger.adapters.web import create_app
 from tests.web.browser import browsing, needs_chromium, playwright, violations
 from tests.web.serving import serving
+
+PAGES: Final = ("/", "/jobs", "/schedules", "/workers", "/operators", "/system", "/login")
+NIGHTLY: Final = "index-nightly"
+"""A schedule of the demonstration."""
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 
@@ -44,7 +48,7 @@ def test_every_page_is_clean_and_usable_by_everybody(store: JobStore, scheme: st
         store.claim(store.create(JobRequest(owner="demo", kind="k", key="f")).job_id, worker="w").fence, "it broke"
     )
     with serving(create_app(store)) as address, browsing(address, color_scheme=scheme) as (page, watch):
-        for path in ("/", "/jobs", f"/jobs/{lease.job_id}", "/workers", "/operators", "/system", "/login"):
+        for path in (*PAGES, f"/jobs/{lease.job_id}", f"/schedule?name={NIGHTLY}"):
             page.goto(address + path)
             expect(page.locator("h1")).to_be_visible()
             assert violations(page) == [], path
@@ -64,7 +68,7 @@ def test_a_careless_page_is_noticed() -> None:
 def test_a_page_fits_a_narrow_screen(store: JobStore) -> None:
     lease = running(store)
     with serving(create_app(store)) as address, browsing(address, viewport={"width": 360, "height": 700}) as (page, _):
-        for path in ("/", "/jobs", f"/jobs/{lease.job_id}", "/operators"):
+        for path in (*PAGES, f"/jobs/{lease.job_id}", f"/schedule?name={NIGHTLY}"):
             page.goto(address + path)
             assert page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth") <= 1, path
 
@@ -139,12 +143,38 @@ def test_every_control_is_asked_in_the_page(store: JobStore) -> None:
         expect(page.locator("h1")).to_contain_text("walked-rerun")
 
 
-def _ask(page: Any, control: str, reason: str) -> None:
+def test_every_control_of_a_schedule_is_asked_in_the_page(store: JobStore) -> None:
+    """Hold, release, trigger, backfill and remove, each with a reason; the page then says what stands."""
+    with serving(create_app(store)) as address, browsing(address) as (page, watch):
+        page.goto(f"{address}/schedules")
+        page.get_by_role("link", name=NIGHTLY).click()
+        expect(page.locator("table").first.locator("tbody tr")).to_have_count(5)
+        _ask(page, "Hold", "the disk is full")
+        expect(page.locator("#live .banner")).to_contain_text("the disk is full")
+        _ask(page, "Release", "there is room again")
+        expect(page.locator("#live .banner")).to_have_count(0)
+        _ask(page, "Trigger", "once more today")
+        expect(page.locator("#live")).to_contain_text("once more today")
+        page.locator("summary:text-is('Backfill')").click()
+        page.get_by_label("first instant").fill("2026-11-02T00:00")
+        page.get_by_label("last instant").fill("2026-11-03T23:59")
+        _fill(page, "Backfill", "the host was down")
+        expect(page.locator("#live .state:text-is('backfilled')")).to_have_count(2)
+        _ask(page, "Remove", "nobody needs it", then="h1:text-is('Schedules')")
+        expect(page.get_by_role("link", name=NIGHTLY)).to_have_count(0)
+        assert watch.complaints == []
+
+
+def _ask(page: Any, control: str, reason: str, then: str = ".banner.good") -> None:
+    page.locator(f"summary:text-is('{control}')").click()
+    _fill(page, control, reason, then)
+
+
+def _fill(page: Any, control: str, reason: str, then: str = ".banner.good") -> None:
     form = page.locator("details.control", has=page.locator(f"summary:text-is('{control}')"))
-    form.locator("summary").click()
     form.get_by_placeholder("why").fill(reason)
     form.get_by_role("button", name=control).click()
-    expect(page.locator(".banner.good")).to_be_visible()
+    expect(page.locator(then)).to_be_visible()
 
 
 def test_the_keyboard_reaches_the_content_and_the_controls(store: JobStore) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from jobledger import JobStore
+from jobledger import JobStore, Schedule
 from jobledger.adapters.web import Principal, Scope, create_app
 from tests.web.conftest import API, Serve
 from tests.web.serving import serving
@@ -31,7 +32,7 @@ def pages(serve: Serve) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("path", ["/", "/jobs", "/workers", "/operators", "/system", "/login"])
+@pytest.mark.parametrize("path", ["/", "/jobs", "/schedules", "/workers", "/operators", "/system", "/login"])
 def test_every_page_says_what_to_do_when_there_is_nothing(pages: httpx.Client, path: str) -> None:
     answer = pages.get(path)
 
@@ -50,18 +51,30 @@ def test_other_peoples_text_is_shown_as_text(pages: httpx.Client, serve: Serve, 
     store.hold(job_id, by=text, reason=text)
     store.fail_attempt(fence, text)
 
-    for path in ("/", "/jobs", "/workers", "/operators", f"/jobs/{job_id}", f"/jobs/{job_id}/at?n=2"):
+    store.schedules.put(Schedule(text, text, every=1, owner=text, queue=text, payload={text[:9]: text}), by=text)
+    store.schedules.trigger(text, by=text, reason=text)
+    store.schedules.hold(text, by=text, reason=text)
+    schedule = f"/schedule?{urlencode({'name': text})}"
+
+    for path in (
+        *("/", "/jobs", "/workers", "/operators", f"/jobs/{job_id}", f"/jobs/{job_id}/at?n=2"),
+        *("/schedules", schedule),
+    ):
         page = pages.get(path)
         assert page.status_code == 200, (path, page.text[:500])
         assert "<script>alert" not in page.text, path
         assert "\u202e" not in page.text, path
 
 
-def test_no_page_has_code_or_style_in_it(pages: httpx.Client, serve: Serve) -> None:
+def test_no_page_has_code_or_style_in_it(pages: httpx.Client, serve: Serve, store: JobStore) -> None:
     """The policy of the pages forbids it; a page that has some would be broken in the browser."""
     job_id = created(serve())
+    store.schedules.put(Schedule("s", "index", every=60), by="ann")
 
-    for path in ("/", "/jobs", f"/jobs/{job_id}", "/workers", "/operators", "/system", "/login", "/jobs/nope"):
+    for path in (
+        *("/", "/jobs", f"/jobs/{job_id}", "/workers", "/operators", "/system", "/login", "/jobs/nope"),
+        *("/schedules", "/schedule?name=s"),
+    ):
         page = pages.get(path).text
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:", page), path
         assert not re.search(r"(?:src|href)=\"(?:https?:)?//", page), path

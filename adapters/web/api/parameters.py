@@ -1,4 +1,4 @@
-"""What the routes share: routers, header and query parameters, and preconditions."""
+"""What the routes share: routers, header and query parameters, preconditions, and answers of any length."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query
+from starlette.responses import StreamingResponse
 
 from jobledger.adapters.web.json_bodies import BoundedRoute
 from jobledger.adapters.web.refusing import HttpProblemError
@@ -15,6 +16,7 @@ from jobledger.projections.windows import CURSOR_CHARACTERS_MAX
 
 if TYPE_CHECKING:
     from jobledger.domain.answers import JobStatus
+    from jobledger.domain.schedules.answers import ScheduleStatus
 
 JobId = Annotated[str, Path(min_length=1, max_length=NAME_CHARACTERS_MAX, description="The job's id.")]
 CommandId = Annotated[
@@ -35,13 +37,19 @@ NameQuery = Annotated[str, Query(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 OptionalName = Annotated[str | None, Query(max_length=NAME_CHARACTERS_MAX)]
 
 
+class JsonLines(StreamingResponse):
+    """An answer of any length: one JSON document on each line."""
+
+    media_type: str | None = "application/jsonl"
+
+
 def router(tag: str) -> APIRouter:
     """A router of the API whose request bodies are bounded."""
     return APIRouter(route_class=BoundedRoute, tags=[tag])
 
 
-def etag(status: JobStatus) -> str:
-    """The tag of a job: its sequence, and its control sequence, which alone ``If-Match`` is compared with."""
+def etag(status: JobStatus | ScheduleStatus) -> str:
+    """The tag of a job or a schedule: its sequence, and its control sequence, which alone ``If-Match`` counts."""
     return f'"{status.sequence}-{status.control_sequence}"'
 
 

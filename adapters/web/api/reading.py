@@ -14,6 +14,7 @@ from jobledger.adapters.web.access import Auditor, Reader
 from jobledger.adapters.web.api.parameters import (
     Cursor,
     JobId,
+    JsonLines,
     Limit,
     NameQuery,
     OptionalName,
@@ -152,12 +153,6 @@ async def read_events(
     resumed = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else after
     await reading.window(resumed, 1)
     return event_stream(reading.stream(resumed))
-
-
-class JsonLines(StreamingResponse):
-    """An answer of any length: one JSON document on each line."""
-
-    media_type: str | None = "application/jsonl"
 
 
 @routes.get("/jobs/{job_id}/history", response_class=JsonLines, responses=documented())

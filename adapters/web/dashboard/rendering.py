@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from typing_extensions import override
 
-from jobledger.adapters.terminal.texts import visible
+from jobledger.adapters.terminal.texts import span, visible
 from jobledger.adapters.web.access import Principal
 from jobledger.adapters.web.dashboard import wording
 from jobledger.adapters.web.refusing import HttpProblemError, log
@@ -47,12 +47,14 @@ def _environment() -> Environment:
         "ago": wording.ago,
         "pretty": wording.pretty,
         "short": wording.short,
+        "span": span,
         "control_name": lambda name: wording.CONTROL_NAMES.get(name, name),
     }
     made.filters.update(filters)
     known: dict[str, Any] = {
         "percent": wording.percent,
         "tell_event": wording.tell_event,
+        "when_due": wording.when_due,
         "control_names": wording.CONTROL_NAMES,
         "control_hints": wording.CONTROL_HINTS,
         "version": version("jobledger"),

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from jobledger.adapters.terminal.texts import age, clipped, instant, visible
+from jobledger.adapters.calendars import in_words
+from jobledger.adapters.terminal.texts import age, clipped, instant, span, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from jobledger.domain.schedules.answers import ScheduleStatus
 
 VALUE_MAX: Final = 20_000
 SHORT_MAX: Final = 140
@@ -53,6 +56,13 @@ def ago(at: datetime | None, now: datetime) -> Markup:
         return Markup("-")
     iso = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return Markup('<time data-relative datetime="{}" title="{}">{}</time>').format(iso, instant(at), age(at, now))
+
+
+def when_due(schedule: ScheduleStatus) -> str:
+    """When a schedule is due, in words."""
+    if schedule.cron is not None:
+        return in_words(schedule.cron)
+    return f"Every {span(schedule.every)}" if schedule.every is not None else ""
 
 
 def pretty(value: Any) -> Markup:
