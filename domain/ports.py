@@ -15,6 +15,7 @@ from jobledger.domain.history import StoredRecord
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import LeaseRow
 from jobledger.domain.schedules.ports import ScheduleReader, ScheduleWriter
+from jobledger.domain.tracking import TrackingReader, TrackingWriter
 from jobledger.domain.values import Body
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Append:
     inherit: Inherit | None = None
 
 
-class Reader(ScheduleReader, Protocol):
+class Reader(ScheduleReader, TrackingReader, Protocol):
     """One consistent view of the store."""
 
     def now(self) -> datetime:
@@ -313,7 +314,7 @@ class Reader(ScheduleReader, Protocol):
         ...
 
 
-class Session(Reader, ScheduleWriter, Protocol):
+class Session(Reader, ScheduleWriter, TrackingWriter, Protocol):
     """One transaction that may write; leaving its block commits, an exception rolls everything back."""
 
     @property

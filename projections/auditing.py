@@ -153,7 +153,9 @@ class AuditReads:
             HistoryCorruptError: a history cannot be folded; verify it.
         """
         if projection != "status":
-            raise InvalidRequestError("projection", f"there is no projection {projection!r}; known ones: status")
+            raise InvalidRequestError(
+                "projection", f"there is no projection {projection!r}; known ones: operators, status, totals, workers"
+            )
         walked = events = 0
         mended: list[str] = []
         for job_id in self._all_ids():

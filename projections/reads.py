@@ -30,8 +30,8 @@ from jobledger.domain.lease import Standing
 from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
 from jobledger.domain.replaying import sequence_at, state_at, value_of
 from jobledger.domain.store.executing import stand
-from jobledger.projections.auditing import AuditReads
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
+from jobledger.projections.projected import ProjectionReads
 from jobledger.projections.timeline import Timeline, timeline
 from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_of, floor_of, position_of
 
@@ -39,7 +39,7 @@ ANYBODY: Final = ""
 """An operator whom nobody can be: what is told is told to whoever asks."""
 
 
-class JobReads(AuditReads):
+class JobReads(ProjectionReads):
     """Questions; none of them changes anything, but for ``rebuild``."""
 
     # One job ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The worker group.")
 
 def register(app: typer.Typer) -> None:
     """Give these commands to an app."""
-    command(app, KEEP, "rebuild status")(rebuild)
+    command(app, KEEP, "rebuild status", "rebuild totals")(rebuild)
     epochs = typer.Typer(help="Show or advance the epoch of a worker group.")
     epochs.callback(invoke_without_command=True)(show_help)
     command(epochs, None, "epoch show workers", name="show")(show_epoch)
@@ -32,9 +32,12 @@ def register(app: typer.Typer) -> None:
 
 
 def rebuild(
-    desk: Desk, projection: Annotated[str, typer.Argument(metavar="PROJECTION", help="What to rebuild: status.")]
+    desk: Desk,
+    projection: Annotated[
+        str, typer.Argument(metavar="PROJECTION", help="What to rebuild: status, totals, workers, operators.")
+    ],
 ) -> None:
-    """Fold every job's events again, and mend the rows that differ from them."""
+    """Fold all events again: `status` mends rows that differ, any other is built beside the live one and swapped."""
     with desk.open() as store:
         report = store.rebuild(projection)
     summary = f"rebuilt {visible(report.projection)}: {many(report.jobs, 'job')}, {many(report.events, 'event')}"

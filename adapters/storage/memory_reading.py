@@ -21,6 +21,7 @@ from jobledger.adapters.storage.memory_tables import (
     StatusRow,
     View,
 )
+from jobledger.adapters.storage.memory_tracking import MemoryTrackingReader
 from jobledger.adapters.storage.rows import decode_job
 from jobledger.domain.job import Job, State
 from jobledger.domain.ports import GroupRow, JobFilter, Loaded, Positioned, ResourceRow, Stray, UnitRow
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Clock
 
 
-class MemoryReader(MemoryScheduleReader):
+class MemoryReader(MemoryScheduleReader, MemoryTrackingReader):
     """A view of the rows, and the log up to the position that it had when the view was opened."""
 
     def __init__(self, view: View, recorder: MemoryLedgerRecorder, upto: int, clock: Clock) -> None:

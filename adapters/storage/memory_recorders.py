@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from typing_extensions import override
 
 from jobledger.adapters.storage.changes import Changes
 from jobledger.domain.history import StoredRecord
+from jobledger.domain.tracking import CURSOR_SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +37,7 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         self.changes.start()
         self._command_ids: list[str | None] = []
         self._caused: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._secrets = {CURSOR_SECRET: secrets.token_bytes(32)}
 
     # What sessions use ------------------------------------------------------------------------------------------------
 
@@ -54,6 +57,10 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         with self.lock:
             index = self._stored_events_index.get(stream, {}).get(sequence)
         return None if index is None else index + 1
+
+    def secret(self, name: str) -> bytes:
+        """A secret of this log and of what is kept beside it."""
+        return self._secrets[name]
 
     def streams(self, upto: int) -> list[str]:
         """The names of all streams that began up to a position, in order."""

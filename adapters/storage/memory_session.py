@@ -28,6 +28,7 @@ from jobledger.adapters.storage.memory_tables import (
     ScheduleRow,
     StatusRow,
 )
+from jobledger.adapters.storage.memory_tracking import MemoryTrackingSession
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.rows import decode_job, encode_body, encode_job
 from jobledger.adapters.storage.schedule_rows import decode_schedule, encode_schedule
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from jobledger.domain.schedules.state import ScheduleState
 
 
-class MemorySession(MemoryFinder):
+class MemorySession(MemoryFinder, MemoryTrackingSession):
     """Reads what is committed and what it has written itself; writes are staged until ``commit``."""
 
     def __init__(self, draft: Draft, recorder: MemoryLedgerRecorder, clock: Clock) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobledger.domain.lease import LeaseRow
     from jobledger.domain.ports import GroupRow, ResourceRow, StoredBody
     from jobledger.domain.schedules.state import ScheduleState
+    from jobledger.domain.tracking import Tracked
 
 Key = TypeVar("Key", bound="Hashable")
 Row = TypeVar("Row")
@@ -94,6 +95,9 @@ GROUPS: Table[tuple[str, str], GroupRow] = Table("groups")
 # Schedules, by namespace and name; and their states at some sequences.
 SCHEDULES: Table[tuple[str, str], ScheduleRow] = Table("schedules")
 SCHEDULE_SNAPSHOTS: Table[tuple[str, str, int], bytes] = Table("schedule_snapshots")
+# Projections that follow the feed: their builds, by name and number; and the rows of each, by key.
+TRACKED: Table[tuple[str, int], Tracked] = Table("tracked")
+PROJECTED: Table[tuple[str, int, bytes], bytes] = Table("projected")
 
 
 class View:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-from jobledger.adapters.storage.postgresql_listing import PostgreSQLLister
 from jobledger.adapters.storage.postgresql_reading import Row, stored
 from jobledger.adapters.storage.postgresql_schedules import PostgreSQLScheduleReader
+from jobledger.adapters.storage.postgresql_tracking import PostgreSQLTrackingReader
 from jobledger.adapters.storage.rows import resource_row
 from jobledger.domain.ports import Positioned, ResourceRow, Stray
 
@@ -85,7 +85,7 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
 )
 
 
-class PostgreSQLReader(PostgreSQLLister, PostgreSQLScheduleReader):
+class PostgreSQLReader(PostgreSQLTrackingReader, PostgreSQLScheduleReader):
     """One consistent view of a PostgreSQL store."""
 
     # By stored_events_position.

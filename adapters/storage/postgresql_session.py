@@ -13,6 +13,7 @@ from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers,
 from jobledger.adapters.storage.postgresql_connecting import in_schema
 from jobledger.adapters.storage.postgresql_reading import loaded
 from jobledger.adapters.storage.postgresql_scheduling import INSERT_EVENTS, PostgreSQLScheduleSession
+from jobledger.adapters.storage.postgresql_tracking import PostgreSQLTrackingSession
 from jobledger.adapters.storage.postgresql_writes import APPEND, arguments_of, waves
 from jobledger.adapters.storage.rows import encode_job, from_us
 from jobledger.adapters.storage.status_row import status_row
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Append, GroupRow, Loaded
 
 
-class PostgreSQLSession(PostgreSQLScheduleSession):
+class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
     """A READ COMMITTED transaction: what it has locked stays true until it ends, and each read sees what is newest."""
 
     def __init__(self, cursor: psycopg.Cursor[TupleRow], place: Place) -> None:

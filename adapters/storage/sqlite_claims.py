@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 from jobledger.adapters.storage.rows import to_us
 from jobledger.adapters.storage.sqlite_listing import SQLiteReader
 from jobledger.adapters.storage.sqlite_schedules import SQLiteScheduleReader
+from jobledger.adapters.storage.sqlite_tracking import SQLiteTrackingReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ Candidate = tuple[int, int, int, str]
 """The order of claims: the negative priority, ``ready_at`` in microseconds, the position; and the job's id."""
 
 
-class SQLiteFinder(SQLiteReader, SQLiteScheduleReader):
+class SQLiteFinder(SQLiteReader, SQLiteScheduleReader, SQLiteTrackingReader):
     """Finds jobs for workers and for recovery, at the price of what it finds: what waits or is taken costs nothing."""
 
     def candidates(

@@ -24,6 +24,7 @@ from jobledger.adapters.storage.sqlite_schedules import (
     PUT_SCHEDULE_SNAPSHOT,
     SCHEDULE_SEQUENCE,
 )
+from jobledger.adapters.storage.sqlite_tracking import SQLiteTrackingSession
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_SNAPSHOTS,
     PUT_GROUP,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from jobledger.domain.schedules.state import ScheduleState
 
 
-class SQLiteSession(SQLiteFinder):
+class SQLiteSession(SQLiteFinder, SQLiteTrackingSession):
     """A transaction that began with the write lock in hand: what it has read stays true until it ends."""
 
     def __init__(self, raw: sqlite3.Connection, clock: Clock, path: Path, recorder: SQLiteLedgerRecorder) -> None:

@@ -25,6 +25,7 @@ from jobledger.adapters.worker.caution import Caution
 from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.claiming import POLL_MAX, Claims
 from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.companions import companions
 from jobledger.adapters.worker.gathering import GroupCommit
 from jobledger.adapters.worker.health import RED_AFTER, Health, memory_bytes
 from jobledger.adapters.worker.held import HeldLease
@@ -34,11 +35,10 @@ from jobledger.adapters.worker.publishing import Published
 from jobledger.adapters.worker.registration import DurableJob, registered
 from jobledger.adapters.worker.renewal import Renewals
 from jobledger.adapters.worker.running import DrainReport, Running
-from jobledger.adapters.worker.scheduling import Scheduling
 from jobledger.adapters.worker.threads import LoopThread, SlotThreads
 from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import Lease
-from jobledger.domain.bounds import INTEGER_MAX, require_flag, require_integer, require_text
+from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
 from jobledger.domain.errors import InvalidRequestError, ProducerUnavailableError, UnknownKindError
 
 LOG: Final = logging.getLogger("jobledger.worker")
@@ -82,6 +82,7 @@ class JobHost(AbstractContextManager["JobHost"]):
         max_jobs: int | None = None,
         max_memory: int | None = None,
         schedules: bool = False,
+        projections: bool = False,
     ) -> None:
         """Check every handler and make nothing yet.
 
@@ -97,6 +98,7 @@ class JobHost(AbstractContextManager["JobHost"]):
             max_jobs: after it has started so many attempts the host drains by itself, for a supervisor to replace it.
             max_memory: likewise once this process has more bytes of memory resident.
             schedules: also fire the store's schedules, from ``admit`` until it drains.
+            projections: also fold the feed into the store's projections, likewise.
 
         Raises:
             InvalidHookError: a handler has the wrong shape, its policy is not known to the store, or two have one kind.
@@ -131,7 +133,7 @@ class JobHost(AbstractContextManager["JobHost"]):
             store, self._running, self._caution, name=self.name, may_sweep=self._is_admitted, recycle=self._recycle
         )
         self._max_memory = _at_least_one("max_memory", max_memory)
-        self._scheduling = Scheduling(store, name=self.name) if require_flag("schedules", schedules) else None
+        self._companions = companions(store, name=self.name, schedules=schedules, projections=projections)
         self._lock = threading.RLock()
         self._state = HostState.NEW
         self._report = DrainReport()
@@ -187,8 +189,8 @@ class JobHost(AbstractContextManager["JobHost"]):
             self.start()
             if self._state is HostState.STARTED:
                 self._claims.start()
-                if self._scheduling is not None:
-                    self._scheduling.start()
+                for companion in self._companions:
+                    companion.start()
                 self._state = HostState.ADMITTED
         LOG.info("host %s admitted", self.name)
 
@@ -211,8 +213,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         self._begin_to_drain("it was stopped")
         self._end_drain()
         self._claims.join(STOP_SECONDS)
-        if self._scheduling is not None:
-            self._scheduling.join(STOP_SECONDS)
+        for companion in self._companions:
+            companion.join(STOP_SECONDS)
         if self._loop is not None:
             self._loop.stop(STOP_SECONDS)
         self._housekeeping.stop(STOP_SECONDS)
@@ -361,8 +363,8 @@ class JobHost(AbstractContextManager["JobHost"]):
             self._state = HostState.DRAINING
         LOG.info("host %s drains: %s", self.name, why)
         self._claims.stop()
-        if self._scheduling is not None:
-            self._scheduling.stop()
+        for companion in self._companions:
+            companion.stop()
 
     def _end_drain(self) -> DrainReport:
         """Leave what still runs, and report; only the first report counts."""

@@ -41,6 +41,7 @@ from jobledger.domain.errors.invalid import (
     PayloadTooLargeError,
     ReceiptTooLargeError,
     ResultTooLargeError,
+    UnknownCursorError,
     UnknownKindError,
     UnknownPolicyError,
     UnstorableValueError,
@@ -56,6 +57,7 @@ from jobledger.domain.errors.leases import (
 )
 from jobledger.domain.errors.records import (
     EffectConflictError,
+    ProjectionBusyError,
     ReceiptChangedError,
     UnknownJobError,
     UnknownSequenceError,
@@ -101,6 +103,7 @@ __all__ = [
     "PayloadChangedError",
     "PayloadTooLargeError",
     "ProducerUnavailableError",
+    "ProjectionBusyError",
     "ReceiptChangedError",
     "ReceiptTooLargeError",
     "RefusedError",
@@ -112,6 +115,7 @@ __all__ = [
     "StaleFenceError",
     "StoreUnavailableError",
     "UnavailableError",
+    "UnknownCursorError",
     "UnknownJobError",
     "UnknownKindError",
     "UnknownPolicyError",

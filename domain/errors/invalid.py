@@ -104,6 +104,21 @@ class InvalidHookError(InvalidError):
 
 
 @dataclass(eq=False, repr=False)
+class UnknownCursorError(InvalidError):
+    """A cursor that this list of this store did not give: another list's, another store's, or changed on its way."""
+
+    code = "unknown_cursor"
+    of: str = "feed"
+    given_by: str = ""
+
+    def __str__(self) -> str:
+        whose = (
+            f"it is one of {self.given_by}" if self.given_by else "another store or release gave it, or it was changed"
+        )
+        return f"the cursor is none of {self.of} of this store: {whose}; use one unchanged, or start without one"
+
+
+@dataclass(eq=False, repr=False)
 class InvalidRequestError(InvalidError):
     """An argument is missing, unknown or out of its range."""
 

@@ -64,3 +64,16 @@ class UnknownSequenceError(RefusedError):
     def __str__(self) -> str:
         asked = f"not {self.sequence}" if isinstance(self.sequence, int) else self.sequence
         return f"{named(self.job_id)} has events 1 to {self.head}, {asked}; ask within that range"
+
+
+@dataclass(eq=False, repr=False)
+class ProjectionBusyError(RefusedError):
+    """The projection is being rebuilt, by another runner or for another release."""
+
+    code = "projection_busy"
+    projection: str
+    runner: str = ""
+
+    def __str__(self) -> str:
+        who = f" by {self.runner}" if self.runner else ""
+        return f"projection {self.projection!r} is being rebuilt{who}; what is live stands, ask again when it is done"

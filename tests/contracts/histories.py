@@ -450,6 +450,12 @@ class AnyHistory(RuleBasedStateMachine):
             return False
         return append.lease.expires_at < row.lease.expires_at
 
+    @rule()
+    def the_feed_is_folded(self) -> None:
+        """As far as it reaches at this moment, in a batch of whatever came since the last time."""
+        for side in self.all.sides:
+            side.store.run_projections()
+
     @invariant()
     def the_fold_is_what_every_store_keeps(self) -> None:
         """Everything else is checked after each command, where a failure can name it."""

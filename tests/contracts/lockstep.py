@@ -19,6 +19,7 @@ from jobledger.domain.ports import Append, Loaded, Storage
 from jobledger.domain.store import Setting
 from jobledger.domain.store.operating import group_stream
 from tests.contracts.faults import CatchingStorage, CaughtError, Fault, FaultyStorage
+from tests.contracts.projected import require_rebuilt_alike, require_totals_of_states
 from tests.postgresql.stores import WatchedClock, lent
 
 PATIENCE = timedelta(seconds=30)
@@ -190,6 +191,7 @@ class Lockstep:
             lambda side: [side.store.resource("team", name) for name in ("r0", "r1")],
             lambda side: [verified.ok for verified in side.store.verify_all()],
             lambda side: side.store.rebuild("status").mended,
+            lambda side: require_rebuilt_alike(side.store),
         ]
         for job_id, job in self.jobs.items():
             questions += _questions(job_id, job)
@@ -198,6 +200,7 @@ class Lockstep:
         for side in self.sides:
             assert side.store.counts() == {state: tally[state] for state in State}
             assert side.store.rebuild("status").mended == ()
+            require_totals_of_states(side.store)
 
     def close(self) -> None:
         """Close all stores."""

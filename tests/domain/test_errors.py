@@ -53,6 +53,7 @@ PUBLISHED: Final[dict[type[JobledgerError], dict[str, tuple[Any, ...]]]] = {
         "unknown_sequence": ("UnknownSequenceError", "j1", 9, 5),
         "unknown_schedule": ("UnknownScheduleError", "nightly"),
         "schedule_busy": ("ScheduleBusyError", "nightly", "j1", "skip"),
+        "projection_busy": ("ProjectionBusyError", "totals", "host-1"),
         "admission_refused": ("AdmissionRefusedError", "queue 'default' is full"),
     },
     InvalidError: {
@@ -62,6 +63,7 @@ PUBLISHED: Final[dict[type[JobledgerError], dict[str, tuple[Any, ...]]]] = {
         "result_too_large": ("ResultTooLargeError", 11, 10),
         "unstorable_value": ("UnstorableValueError", "payload", "payload.a", "text with a NUL character"),
         "unknown_policy": ("UnknownPolicyError", "fast", ("default",)),
+        "unknown_cursor": ("UnknownCursorError", "feed", "jobs"),
         "unknown_kind": ("UnknownKindError", "rebuild", ("delete",)),
         "invalid_hook": (
             "InvalidHookError",

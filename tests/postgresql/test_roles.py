@@ -25,6 +25,9 @@ LISTED = """
 
 TABLES = {
     "stored_events": ("INSERT", "DELETE"),
+    "projection": ("DELETE INSERT UPDATE", ""),
+    "projection_row": ("DELETE INSERT UPDATE", ""),
+    "store_secret": ("", ""),
     "tracking": ("INSERT UPDATE", ""),
     "job": ("INSERT", "DELETE"),
     "job_status": ("INSERT UPDATE", "DELETE"),

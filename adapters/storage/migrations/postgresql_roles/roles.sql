@@ -28,13 +28,17 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA jobledger TO jobledger_app;
 GRANT INSERT ON
     jobledger.stored_events, jobledger.job, jobledger.job_status, jobledger.job_label, jobledger.job_lease,
     jobledger.worker_group, jobledger.job_unit, jobledger.job_body, jobledger.job_snapshot, jobledger.resource,
-    jobledger.submission, jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot
+    jobledger.submission, jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot,
+    jobledger.projection, jobledger.projection_row
 TO jobledger_app;
 GRANT UPDATE ON
     jobledger.job_status, jobledger.job_lease, jobledger.worker_group, jobledger.job_snapshot, jobledger.resource,
-    jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot
+    jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot, jobledger.projection,
+    jobledger.projection_row
 TO jobledger_app;
-GRANT DELETE ON jobledger.job_lease, jobledger.job_body TO jobledger_app;
+GRANT DELETE ON
+    jobledger.job_lease, jobledger.job_body, jobledger.projection, jobledger.projection_row
+TO jobledger_app;
 
 -- What removes jobs whose time has come.
 GRANT DELETE ON

@@ -1,0 +1,443 @@
+"""Questions to the projections that follow the feed: totals, paces, workers, operators, and how they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic_core import from_json
+
+from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_integer, require_text
+from jobledger.domain.errors import InvalidRequestError, JobledgerError, ProjectionBusyError
+from jobledger.domain.history import read
+from jobledger.domain.tracking import CURSOR_SECRET, Trouble
+from jobledger.projections import operators, totals, workers
+from jobledger.projections.auditing import AuditReads, RebuildReport
+from jobledger.projections.cursors import Cursors
+from jobledger.projections.folding import below, encode_key, ordered
+from jobledger.projections.operators import OperatorAction
+from jobledger.projections.projecting import PROJECTIONS, Rebuild, Runner, Turn, live_of, release
+from jobledger.projections.totals import EVERYBODY, Pace, Total
+from jobledger.projections.workers import HeldLease, WorkerStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jobledger.domain.ports import Reader
+    from jobledger.domain.tracking import Tracked
+    from jobledger.domain.values import Json
+    from jobledger.projections.folding import Key, Projection
+
+LEASES_SHOWN: Final = 100
+"""How many leases are told of one worker; ``holding`` counts all."""
+
+PACES_MAX: Final[dict[str, int]] = {"minute": 1_440, "day": 3_660}
+_SPANS: Final = {"minute": timedelta(minutes=1), "day": timedelta(days=1)}
+
+
+class ProjectionState(StrEnum):
+    """How a projection stands."""
+
+    NEW = "new"
+    FOLLOWING = "following"
+    PARKED = "parked"
+    OUTDATED = "outdated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionStatus:
+    """How far a projection has read, and what is behind it.
+
+    ``lag_events`` counts the places of the feed that it has not passed (a few may be empty), ``lag`` is the age of the
+    first event among them. ``trouble`` is the event that it is parked at; ``advice`` says what to do, if anything.
+    ``rebuilding`` is the place that a build beside it has reached.
+    """
+
+    name: str
+    version: int
+    state: ProjectionState
+    position: int
+    lag_events: int
+    lag: timedelta
+    runner: str
+    moved_at: datetime | None
+    trouble: Trouble | None
+    rebuilding: int | None
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsPage:
+    """Totals by queue and kind, as of a place in the feed; ``next_cursor`` is ``None`` on the last page."""
+
+    totals: tuple[Total, ...]
+    next_cursor: str | None
+    as_of: ProjectionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Paces:
+    """What happened in each minute or day in which anything did, the earliest first."""
+
+    paces: tuple[Pace, ...]
+    as_of: ProjectionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPage:
+    """Workers, those that were seen last first; ``next_cursor`` is ``None`` on the last page."""
+
+    workers: tuple[WorkerStatus, ...]
+    next_cursor: str | None
+    as_of: ProjectionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPage:
+    """What operators asked, the newest first; ``next_cursor`` is ``None`` on the last page."""
+
+    actions: tuple[OperatorAction, ...]
+    next_cursor: str | None
+    as_of: ProjectionStatus
+
+
+class ProjectionReads(AuditReads):
+    """Questions to what the feed was folded into; each answer says how far it has read."""
+
+    _cursors_known: Cursors | None = None
+
+    def _cursors(self, reader: Reader) -> Cursors:
+        """Gives and reads this namespace's cursors; the secret never changes, and is read once."""
+        if self._cursors_known is None:
+            self._cursors_known = Cursors(reader.secret(CURSOR_SECRET), self._setting.namespace)
+        return self._cursors_known
+
+    # Totals -----------------------------------------------------------------------------------------------------------
+
+    def totals(
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        kind: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> TotalsPage:
+        """Totals by queue and kind, in the order of these names; of all owners, or of one.
+
+        Raises:
+            UnknownCursorError: a cursor that no page of totals gave.
+            ProjectionBusyError: the totals are being rebuilt for another release.
+        """
+        whose, size = _whose(owner), _size(limit)
+        with self._setting.storage.reading() as reader:
+            page = _Page(self._cursors(reader), reader, "totals")
+            prefix: Key = (totals.TOTAL, self._setting.namespace, whose)
+            if queue is not None:
+                prefix = (*prefix, require_text("queue", queue))
+            found, following = page.rows(prefix, cursor, size, _of_kind(kind))
+            told = tuple(totals.total_of(kept, self._oldest(page, whose, kept)) for kept in found)
+            return TotalsPage(told, following, page.status)
+
+    def _oldest(self, page: _Page, whose: str, kept: Json) -> int | None:
+        """The first second at which a queued job of a queue and kind is due."""
+        prefix = (totals.DUE, self._setting.namespace, whose, kept["queue"], kept["kind"])
+        first = page.between(*below(*prefix), limit=1) if kept["queued"] else []
+        return int(first[0][0].rpartition(b"\0")[2]) if first else None
+
+    def paces(
+        self,
+        *,
+        per: Literal["minute", "day"] = "minute",
+        last: int = 60,
+        owner: str | None = None,
+        queue: str | None = None,
+        kind: str | None = None,
+    ) -> Paces:
+        """What happened in each of the ``last`` minutes (at most 1,440) or days, up to the one that goes on now.
+
+        Minutes and days in which nothing happened are left out. Days are those of UTC.
+
+        Raises:
+            InvalidRequestError: an unknown span, or too many of them.
+            ProjectionBusyError: the totals are being rebuilt for another release.
+        """
+        if per not in PACES_MAX:
+            raise InvalidRequestError("per", f"minute or day is needed, not {per!r}")
+        require_integer("last", last, 1, PACES_MAX[per])
+        whose = _whose(owner)
+        wanted = {name: value for name, value in (("queue", queue), ("kind", kind)) if value is not None}
+        with self._setting.storage.reading() as reader:
+            page = _Page(self._cursors(reader), reader, "totals")
+            now = (reader.now() - totals.EPOCH) // _SPANS[per]
+            numbers = range(max(0, now - last + 1), now + 1)
+            summed: dict[int, Json] = {}
+            for start, end in _places(per, self._setting.namespace, whose, numbers):
+                for _, kept in page.all_between(start, end):
+                    if kept["at"] in numbers and all(kept[name] == value for name, value in wanted.items()):
+                        totals.add_pace(summed, kept)
+            told = tuple(totals.pace_of(summed[number], _SPANS[per]) for number in sorted(summed))
+            return Paces(told, page.status)
+
+    # Workers and operators --------------------------------------------------------------------------------------------
+
+    def workers(
+        self, *, owner: str | None = None, holding: bool | None = None, cursor: str | None = None, limit: int = 50
+    ) -> WorkerPage:
+        """Workers, those that were seen last first; with ``holding``, those that hold a lease (by name), or none.
+
+        With an ``owner`` all that is told is of this owner's jobs. Expiries are those of the lease rows now.
+
+        Raises:
+            UnknownCursorError: a cursor that no such page of workers gave.
+            ProjectionBusyError: the workers are being rebuilt for another release.
+        """
+        whose, size, namespace = _whose(owner), _size(limit), self._setting.namespace
+        with self._setting.storage.reading() as reader:
+            page = _Page(self._cursors(reader), reader, "workers")
+            order = workers.BUSY if holding else workers.RECENT
+            names, following = page.rows((order, namespace, whose), cursor, size, None)
+            told = [self._worker(reader, page, whose, name) for name in names]
+            if holding is False:
+                told = [each for each in told if not each.holding]
+            return WorkerPage(tuple(told), following, page.status)
+
+    def _worker(self, reader: Reader, page: _Page, whose: str, name: str) -> WorkerStatus:
+        namespace = self._setting.namespace
+        kept = page.one(workers.WORKER, namespace, whose, name)
+        held: tuple[HeldLease, ...] = ()
+        if kept["holding"]:
+            leases = page.between(*below(workers.HELD, namespace, whose, name), limit=LEASES_SHOWN)
+            loaded = reader.load([lease["job_id"] for _, lease in leases])
+            held = tuple(workers.lease_of(lease, loaded.get(lease["job_id"])) for _, lease in leases)
+        return workers.worker_of(kept, held)
+
+    def operators(
+        self, *, owner: str | None = None, by: str | None = None, cursor: str | None = None, limit: int = 100
+    ) -> OperatorPage:
+        """What operators asked for and got, the newest first; of all, or of one by name.
+
+        With an ``owner`` it is what was asked of this owner's jobs.
+
+        Raises:
+            UnknownCursorError: a cursor that no such page of the operators' log gave.
+            ProjectionBusyError: the log is being rebuilt for another release.
+        """
+        prefix: Key = (operators.ASKED, self._setting.namespace, _whose(owner))
+        if by is not None:
+            prefix = (operators.BY, self._setting.namespace, _whose(owner), require_text("by", by))
+        with self._setting.storage.reading() as reader:
+            page = _Page(self._cursors(reader), reader, "operators")
+            found, following = page.rows(prefix, cursor, _size(limit), None)
+            return OperatorPage(tuple(operators.action_of(kept) for kept in found), following, page.status)
+
+    # The projections themselves ---------------------------------------------------------------------------------------
+
+    def projections(self) -> tuple[ProjectionStatus, ...]:
+        """How every projection stands, by name; they are of the whole store, whatever the namespace."""
+        with self._setting.storage.reading() as reader:
+            return tuple(status_of(reader, projection) for _, projection in sorted(PROJECTIONS.items()))
+
+    def run_projections(self, name: str | None = None) -> tuple[ProjectionStatus, ...]:
+        """Fold what the feed has, into every projection or one, until it is read to its end; answers how they stand.
+
+        Any number of processes may do so at once, also beside runners that go on: each event is folded once.
+
+        Raises:
+            InvalidRequestError: there is no such projection.
+            StoreUnavailableError: the store cannot be read or written; what was folded before stands.
+        """
+        for projection in PROJECTIONS.values() if name is None else (_known(name),):
+            runner = self.runner_of(projection, name="")
+            while runner.step().turn is Turn.MOVED:
+                pass
+        return self.projections()
+
+    def runner_of(self, projection: Projection, *, name: str) -> Runner:
+        """A runner that goes on folding the feed into a projection; ``name`` tells it from others."""
+        return Runner(self._setting.storage, projection, name=name, patience=self._setting.patience)
+
+    def release_projection(self, name: str) -> ProjectionStatus:
+        """Let a parked projection read on, from the event that it was parked at.
+
+        Raises:
+            InvalidRequestError: there is no such projection, or it has never run.
+        """
+        projection = _known(name)
+        release(self._setting.storage, projection, patience=self._setting.patience)
+        with self._setting.storage.reading() as reader:
+            return status_of(reader, projection)
+
+    def rebuild(self, projection: str) -> RebuildReport:
+        """Rebuild a projection from the events.
+
+        ``status`` refolds every status row and mends those that differ; any other is built beside the live one, which
+        is read meanwhile, and swapped in one transaction.
+
+        Raises:
+            InvalidRequestError: there is no such projection.
+            ProjectionBusyError: another rebuild of it is under way.
+            HistoryCorruptError: a history cannot be folded; verify it. What is live stands.
+        """
+        if projection not in PROJECTIONS:
+            return super().rebuild(projection)
+        storage, patience = self._setting.storage, self._setting.patience
+        name = f"rebuild-{self._setting.entropy.new_id()}"
+        built = Rebuild(storage, PROJECTIONS[projection], name=name, patience=patience).run()
+        return RebuildReport(projection, 0, built.position, ())
+
+
+def status_of(reader: Reader, projection: Projection) -> ProjectionStatus:
+    """How a projection stands in one view."""
+    builds = [each for each in reader.tracked() if each.projection == projection.name]
+    live = next((each for each in builds if each.is_live), None)
+    position = live.position if live else 0
+    end = max(position, reader.log_end())
+    state = _state(live, projection)
+    return ProjectionStatus(
+        name=projection.name,
+        version=live.version if live else projection.version,
+        state=state,
+        position=position,
+        lag_events=end - position,
+        lag=_lag(reader, position) if end > position else timedelta(0),
+        runner=live.runner if live else "",
+        moved_at=live.moved_at if live else None,
+        trouble=live.trouble if live else None,
+        rebuilding=next((each.position for each in builds if not each.is_live), None),
+        advice=_advice(state, projection, live),
+    )
+
+
+def _state(live: Tracked | None, projection: Projection) -> ProjectionState:
+    if live is None:
+        return ProjectionState.NEW
+    if live.version != projection.version:
+        return ProjectionState.OUTDATED
+    return ProjectionState.PARKED if live.trouble else ProjectionState.FOLLOWING
+
+
+def _advice(state: ProjectionState, projection: Projection, live: Tracked | None) -> str:
+    name = projection.name
+    match state:
+        case ProjectionState.NEW:
+            return f"nothing runs it yet: jobledger projections run {name}"
+        case ProjectionState.PARKED:
+            return f"verify that job, or upgrade jobledger; then: jobledger projections release {name}"
+        case ProjectionState.OUTDATED if live is not None and live.version > projection.version:
+            return "a newer release keeps it; read it with that one"
+        case ProjectionState.OUTDATED:
+            return f"an older release kept it: jobledger rebuild {name}"
+        case ProjectionState.FOLLOWING:
+            return ""
+
+
+def _lag(reader: Reader, position: int) -> timedelta:
+    """The age of the first event behind a place."""
+    unread = reader.log(after=position, limit=1)
+    try:
+        return max(timedelta(0), reader.now() - read(unread[0].record).at) if unread else timedelta(0)
+    except JobledgerError:
+        return timedelta(0)  # an event that cannot be read has no age; the projection is going to be parked at it
+
+
+class _Page:
+    """Reads the rows of a live build within one view."""
+
+    def __init__(self, cursors: Cursors, reader: Reader, name: str) -> None:
+        """Read the rows of a projection, which may have none yet.
+
+        Raises:
+            ProjectionBusyError: the live build is one of another version, whose rows mean something else.
+        """
+        self._cursors, self._reader, self._name = cursors, reader, name
+        self.status = status_of(reader, PROJECTIONS[name])
+        if self.status.state is ProjectionState.OUTDATED:
+            raise ProjectionBusyError(name)
+        live = live_of(reader, name)
+        self._build = live.build if live else 0
+
+    def one(self, *key: str) -> Json:
+        """A row that has to be there."""
+        encoded = encode_key(key)
+        return from_json(self._reader.projected(self._name, self._build, [encoded])[encoded])
+
+    def between(self, after: bytes, before: bytes, *, limit: int) -> list[tuple[bytes, Json]]:
+        """The first rows between two keys."""
+        found = self._reader.projected_between(self._name, self._build, after=after, before=before, limit=limit)
+        return [(key, from_json(value)) for key, value in found]
+
+    def all_between(self, after: bytes, before: bytes, *, at_once: int = PAGE_MAX) -> Iterator[tuple[bytes, Json]]:
+        """All rows between two keys, read in pages."""
+        while True:
+            found = self.between(after, before, limit=at_once)
+            yield from found
+            if len(found) < at_once:
+                return
+            after = found[-1][0]
+
+    def rows(
+        self, prefix: Key, cursor: str | None, size: int, is_wanted: Callable[[Json], bool] | None
+    ) -> tuple[list[Json], str | None]:
+        """A page of the rows whose keys begin like that, from behind a cursor, and the cursor of the next page."""
+        start, end = below(*prefix)
+        place = self._cursors.place(self._list(prefix), cursor)
+        after = start if place is None else start + bytes.fromhex(place)
+        found: list[tuple[bytes, Json]] = []
+        for key, kept in self.all_between(after, end, at_once=PAGE_MAX if is_wanted else size + 1):
+            if is_wanted is None or is_wanted(kept):
+                found.append((key, kept))
+            if len(found) > size:
+                break
+        following = None
+        if len(found) > size:
+            following = self._cursors.give(self._list(prefix), found[size - 1][0][len(start) :].hex())
+        return [kept for _, kept in found[:size]], following
+
+    def _list(self, prefix: Key) -> str:
+        """The list that a cursor is of: it goes on only where it began."""
+        return " ".join((self._name, *(part for part in (prefix[0], *prefix[2:]) if part)))
+
+
+def _places(per: str, namespace: str, whose: str, numbers: range) -> Iterator[tuple[bytes, bytes]]:
+    """The stretches of keys in which the rows of these minutes or days stand."""
+    if per == "day":
+        first = encode_key((totals.DAY, namespace, whose, ordered(numbers[0])))
+        last = encode_key((totals.DAY, namespace, whose, ordered(numbers[-1])))
+        yield first, last + b"\1"
+        return
+    first_slot, last_slot = (number % totals.MINUTES for number in (numbers[0], numbers[-1]))
+    stretches = [(first_slot, last_slot)]
+    if first_slot > last_slot:
+        stretches = [(first_slot, totals.MINUTES - 1), (0, last_slot)]
+    for first_of, last_of in stretches:
+        yield (
+            encode_key((totals.MINUTE, namespace, whose, f"{first_of:04d}")),
+            encode_key((totals.MINUTE, namespace, whose, f"{last_of:04d}")) + b"\1",
+        )
+
+
+def _of_kind(kind: str | None) -> Callable[[Json], bool] | None:
+    """Whether a total is of a kind; ``None``: all are wanted."""
+
+    def is_wanted(kept: Json) -> bool:
+        return bool(kept["kind"] == kind)
+
+    return None if kind is None else is_wanted
+
+
+def _known(name: str) -> Projection:
+    if name not in PROJECTIONS:
+        known = ", ".join(sorted(PROJECTIONS))
+        raise InvalidRequestError("projection", f"there is no projection {name!r} that is run; known ones: {known}")
+    return PROJECTIONS[name]
+
+
+def _whose(owner: str | None) -> str:
+    return EVERYBODY if owner is None else require_text("owner", owner)
+
+
+def _size(limit: int) -> int:
+    return min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
