@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from jobledger.adapters.storage.clocks import START
 from jobledger.adapters.storage.postgresql import PostgreSQLLedgerFactory, PostgreSQLStorage
 from jobledger.adapters.storage.postgresql_connecting import place_of
 from jobledger.adapters.storage.rows import to_us
+from tests.postgresql.pooler import pooler
 from tests.postgresql.server import server
 
 CLEAR = """
@@ -62,10 +65,21 @@ class WatchedClock(ManualClock):
 _numbers = itertools.count(1)
 
 
+@cache
+def _way() -> dict[str, str]:
+    """Where stores look for the server: `JOBLEDGER_POOLER` sends all of a run's through a pooler of this process."""
+    if not os.environ.get("JOBLEDGER_POOLER"):
+        return {}
+    kept = ExitStack()
+    atexit.register(kept.close)
+    folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="jl-"))
+    return {"through": str(kept.enter_context(pooler(Path(folder))))}
+
+
 def fresh_url(**parameters: str) -> str:
     """The URL of a schema that does not exist yet."""
     schema = f"t{os.getpid()}_{next(_numbers)}"
-    return server().url(schema=schema, **{"application_name": schema} | parameters)
+    return server().url(schema=schema, **{"application_name": schema} | _way() | parameters)
 
 
 @cache

@@ -22,7 +22,7 @@ from tests.postgresql.server import server
 
 KILLS = 20
 ROUNDS = int(os.environ.get("JOBLEDGER_ROUNDS", "12"))
-"""How often the opposite orders are tried; 300 take about a minute."""
+"""How often the opposite orders are tried; 1,200 take about a minute."""
 JOBS = 60
 
 
