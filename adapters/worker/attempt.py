@@ -11,14 +11,17 @@ from typing import Any, Final
 from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.core import ENDED, AttemptCore, AttemptFacts
-from jobledger.adapters.worker.endings import AttemptEnding, Fail, Park, told
+from jobledger.adapters.worker.endings import AttemptEnding, Fail, Finish, told
 from jobledger.adapters.worker.handling import Handling
 from jobledger.adapters.worker.places import Place
-from jobledger.adapters.worker.publishing import Published, publish
+from jobledger.adapters.worker.publishing import Published, completion_of, publish
 from jobledger.adapters.worker.registration import DurableJob
 from jobledger.adapters.worker.serving import Serving
+from jobledger.adapters.worker.staging import Staged
 from jobledger.adapters.worker.writes import FencedWrites
-from jobledger.domain.answers import Lease
+from jobledger.domain.answers import ExecutionResult, Lease
+from jobledger.domain.errors import OutcomeUnknownError
+from jobledger.domain.store.executing import Command
 
 LOG: Final = logging.getLogger("jobledger.worker")
 
@@ -44,7 +47,7 @@ class Attempt:
         self.job, self.lease = job, lease
         self.held = writes.held
         self.core = AttemptCore(AttemptFacts.of(lease, worker), writes, is_draining=is_draining)
-        self._writes, self._threads, self._is_draining = writes, threads, is_draining
+        self.writes, self._is_draining = writes, is_draining
         self._handling = Handling(job, self.core, threads)
         self._serving: Serving | None = None
         self._end = threading.Lock()
@@ -57,39 +60,20 @@ class Attempt:
         """What a line in the log says about this attempt."""
         return self._handling.ids
 
-    def run(self, unwound: Callable[[], None], ended: Callable[[Published], None]) -> None:
-        """Run a sync handler to its end, in this thread.
+    def run(self) -> AttemptEnding:
+        """Run a sync handler to its physical end, in this thread; its end is to be published then."""
+        return self._handling.run()
 
-        ``unwound`` is called when it has physically ended, ``ended`` when that is published, with what became of it.
-        """
-        ending = self._handling.run()
-        unwound()
-        ended(self._publish(ending))
+    async def run_async(self) -> AttemptEnding:
+        """Run an async handler to its physical end, on this loop; its end is to be published then."""
+        return await self._handling.run_async()
 
-    async def run_on_loop(self, unwound: Callable[[], None], ended: Callable[[Published], None]) -> None:
-        """Run an async handler to its end, on this loop; the end is published in a thread."""
-        ending = await self._handling.run_async()
-        unwound()
-        self._threads.submit(lambda: ended(self._publish(ending)))
-
-    def run_in_process(
-        self,
-        children: Children,
-        place: Place,
-        unwound: Callable[[], None],
-        ended: Callable[[Published], None],
-    ) -> None:
-        """Run a handler to its end in a child process; this thread serves it meanwhile."""
+    def run_in_process(self, children: Children, place: Place) -> AttemptEnding:
+        """Run a handler to its physical end in a child process; this thread serves it meanwhile."""
         self._serving = Serving(
-            children, place, self.core, self._writes, is_draining=self._is_draining, ids=self._handling.ids
+            children, place, self.core, self.writes, is_draining=self._is_draining, ids=self._handling.ids
         )
-        ending = self._serving.run()
-        unwound()
-        ended(self._publish(ending, is_handler=False))
-
-    def give_back(self) -> Published:
-        """Publish a pause without having run anything."""
-        return self._publish(Park())
+        return self._serving.run()
 
     def look_after(self) -> None:
         """Wake a handler whose attempt is over, tell a child what is asked of it, and give up on what is stuck.
@@ -117,27 +101,102 @@ class Attempt:
         The slot of a stuck thread stays taken until it really ends.
         """
         if self.held.lost is None and self._published is None:
-            self._publish(Fail(told(self.core.out_of_time)), is_handler=False)
+            self.publish(Fail(told(self.core.out_of_time)), use_hook=False)
         if self._serving is not None:
             self._serving.kill()
 
     # Publishing -------------------------------------------------------------------------------------------------------
 
-    def _publish(self, ending: AttemptEnding, *, is_handler: bool = True) -> Published:
-        with self._end:
-            if self._published is None:
-                self._published = self._publish_first(ending, is_handler=is_handler)
-            return self._published
+    def publish(self, ending: AttemptEnding, *, use_hook: bool = True) -> Published:
+        """Record how the attempt ended, in this thread, and answer what became of it; never raises.
 
-    def _publish_first(self, ending: AttemptEnding, *, is_handler: bool) -> Published:
-        try:
-            staged, progress = self.core.close(use_hook=is_handler)
-            self.core.send_progress(progress)
-            published = publish(ending, self._writes, staged)
-        except BaseException as error:
-            # The lease is left to expire, and the host goes on.
-            LOG.exception("an attempt's end could not be recorded", extra=self.ids)
-            published = Published("left", told(error))
-        self.held.lose(ENDED)
-        LOG.debug("attempt %s: %s", published.how, published.why, extra=self.ids)
+        ``use_hook``: the handler has ended, so that its progress hook may be asked.
+        """
+        with self._end:
+            return self._published or self._publish_first(ending, use_hook=use_hook)
+
+    def post(self, ending: AttemptEnding) -> PostedEnd | None:
+        """Begin to publish an end together with others'; ``None``: it has to be published by itself.
+
+        Waits for nothing. What this answers has to be settled or published: nobody else can publish until then.
+        """
+        if not isinstance(ending, Finish) or not self.held.is_certain or not self._end.acquire(blocking=False):
+            return None
+        staged = self.core.close_at_once() if self._published is None else None
+        if staged is None or staged.statements:
+            if staged is not None:
+                self.core.leave(staged, None)
+            self._end.release()
+            return None
+        return PostedEnd(self, ending, staged)
+
+    def settle(self, end: PostedEnd) -> Published | None:
+        """Take the answer of a posted end, and say what became of the attempt; ``None``: it is to be published yet."""
+        if not isinstance(end.answer, ExecutionResult):
+            return None
+        published = self._conclude(Published("completed", end.answer.state.value))
+        self._end.release()
         return published
+
+    def publish_posted(self, end: PostedEnd) -> Published:
+        """Publish, in this thread, a posted end that could not be settled."""
+        try:
+            command_id = end.answer.command_id if isinstance(end.answer, OutcomeUnknownError) else None
+            return self._conclude(publish(end.ending, self.writes, end.staged, command_id))
+        except BaseException as error:  # noqa: BLE001  # see there
+            return self._conclude(self._broken(error))
+        finally:
+            self._end.release()
+
+    def _publish_first(self, ending: AttemptEnding, *, use_hook: bool) -> Published:
+        try:
+            staged, progress = self.core.close(use_hook=use_hook)
+            self.core.send_progress(progress)
+            return self._conclude(publish(ending, self.writes, staged))
+        except BaseException as error:  # noqa: BLE001  # see there
+            return self._conclude(self._broken(error))
+
+    def _broken(self, error: BaseException) -> Published:
+        """The lease is left to expire, and the host goes on."""
+        LOG.error("an attempt's end could not be recorded", extra=self.ids, exc_info=error)
+        return Published("left", told(error))
+
+    def _conclude(self, published: Published) -> Published:
+        self._published = published
+        self.held.lose(ENDED)
+        if LOG.isEnabledFor(logging.DEBUG):
+            LOG.debug("attempt %s: %s", published.how, published.why, extra=self.ids)
+        return published
+
+
+class PostedEnd:
+    """The end of one attempt on its way into a batch, with what was staged, and its answer."""
+
+    __slots__ = ("answer", "attempt", "ending", "staged")
+
+    def __init__(self, attempt: Attempt, ending: Finish, staged: Staged) -> None:
+        """The end of an attempt that nobody else publishes meanwhile."""
+        self.attempt, self.ending, self.staged = attempt, ending, staged
+        self.answer: Any = None
+
+    def prepare(self) -> Command[Any] | None:
+        """Its command; ``None`` where it has to be published by itself.
+
+        That is where the lease is in doubt, the result cannot be stored, or a thread that the handler left writes.
+        """
+        writes = self.attempt.writes
+        held = writes.held
+        order = held.fence.steps.order
+        if not held.is_certain or not order.acquire(blocking=False):
+            return None
+        try:
+            held.is_ending = True
+            return writes.store.completing(completion_of(self.ending, writes, self.staged))
+        except BaseException:  # noqa: BLE001  # whoever publishes it by itself meets it again, and says so
+            return None
+        finally:
+            order.release()
+
+    def tell(self, answer: Any) -> None:
+        """Take the answer."""
+        self.answer = answer

@@ -39,10 +39,10 @@ class Claims:
         queues: Sequence[str],
         kinds: Sequence[str],
         group: str,
-        launch: Callable[[Lease, float], None],
+        launch: Callable[[Sequence[Lease], float], None],
         give_up: Callable[[str], None],
     ) -> None:
-        """Claim for ``worker``; each lease is handed to ``launch`` with the moment when its claim was sent.
+        """Claim for ``worker``; leases are handed to ``launch`` with the moment when their claim was sent.
 
         ``give_up`` is told why no claim can succeed any more.
         """
@@ -126,8 +126,8 @@ class Claims:
             group=self._group,
             epoch=self._epoch,
         )
-        for lease in leases:
-            self._launch(lease, sent_at)
+        if leases:
+            self._launch(leases, sent_at)
         return len(leases)
 
     def _wait(self, poll: float) -> float:

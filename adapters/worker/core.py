@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, Self
 
 from jobledger.adapters.worker.clock import elapsed
-from jobledger.adapters.worker.staging import Staged, Staging
+from jobledger.adapters.worker.staging import NOTHING, Staged, Staging
 from jobledger.adapters.worker.storable import plain
 from jobledger.adapters.worker.unwinding import JobCancelled, JobParked, LeaseLost, OutOfTime
 from jobledger.domain.answers import Lease, Progress, UnitReceipt
@@ -23,7 +23,7 @@ ENDED: Final = "the attempt has ended"
 LOG: Final = logging.getLogger("jobledger.worker")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each attempt, at three times the price
 class AttemptFacts:
     """What a handler may know of its attempt, as plain values that can be told to another process.
 
@@ -76,6 +76,11 @@ class Hooked(Protocol):
             InvalidRequestError: none was given, and there is no hook.
             UnstorableValueError: the state is not of the hook's type.
         """
+        ...
+
+    @property
+    def reports(self) -> bool:
+        """Whether there is a progress hook."""
         ...
 
     def reported(self) -> Progress | None:
@@ -160,7 +165,7 @@ class AttemptCore:
         self._writes, self._is_draining = writes, is_draining
         self._held = writes.held
         self._hooks: Hooked | None = None
-        self._staging = Staging()
+        self._staging: Staging | None = None
         self._receipts: dict[str, Json] = {}
         self._boundary = threading.RLock()
         self._progress: Progress | None = None
@@ -169,7 +174,7 @@ class AttemptCore:
         self.is_parking = False
         """Whether a boundary asked the handler to park: a hold that is released while it unwinds changes nothing."""
         self._unit_locks: dict[str, threading.RLock] = {}
-        self._units = threading.Lock()
+        self._lazily = threading.Lock()
 
     def begin(self, grace: float = 0.0) -> None:
         """Count the run time from now on; ``grace``: in seconds, how long the handler may take to begin at all."""
@@ -253,14 +258,14 @@ class AttemptCore:
         with self._boundary:
             self._require_open()
             progress = self._reported()
-            staged = self._staging.take()
+            staged = self._staging.take() if self._staging else NOTHING
             try:
                 self._writes.checkpoint(state, progress, staged)
             except EffectConflictError:
                 self._put_progress_back(progress)
                 raise
             except InvalidError:
-                self._staging.put_back(staged)
+                self._stage().put_back(staged)
                 self._put_progress_back(progress)
                 raise
             self.state = state
@@ -286,7 +291,7 @@ class AttemptCore:
     def unit(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Json:
         """Do a unit once; threads that ask for one at once take turns."""
         require_text("unit", name)
-        with self._units:
+        with self._lazily:
             turn = self._unit_locks.setdefault(name, threading.RLock())
         with turn:
             known = self.recorded(name)
@@ -359,7 +364,7 @@ class AttemptCore:
             InvalidRequestError, UnstorableValueError: it cannot be staged.
         """
         self._require_open()
-        self._staging.stage(effect)
+        self._stage().stage(effect)
 
     def inside(self, statements: Callable[[Any], object]) -> None:
         """Run ``statements(connection)`` in the transaction of the next checkpoint, or of the result.
@@ -371,7 +376,13 @@ class AttemptCore:
             InvalidRequestError: they cannot be called.
         """
         self._require_open()
-        self._staging.inside(statements)
+        self._stage().inside(statements)
+
+    def _stage(self) -> Staging:
+        """Where things are staged; made by the first who does, from whichever thread."""
+        with self._lazily:
+            self._staging = self._staging or Staging()
+        return self._staging
 
     # The host's side --------------------------------------------------------------------------------------------------
 
@@ -381,8 +392,22 @@ class AttemptCore:
 
     def leave(self, staged: Staged, progress: Progress | None) -> None:
         """What a handler in another process left to be committed with its end; called by the host."""
-        self._staging.put_back(staged)
+        self._stage().put_back(staged)
         self._progress = progress or self._progress
+
+    def close_at_once(self) -> Staged | None:
+        """Close where that asks and waits for nothing, and answer what was staged; else ``None``, and nothing is done.
+
+        ``None`` where a boundary is under way in another thread, progress is to be sent, or a hook is to be asked.
+        """
+        if self._progress is not None or (self._hooks is not None and self._hooks.reports):
+            return None
+        if not self._boundary.acquire(blocking=False):
+            return None
+        try:
+            return self.close()[0]
+        finally:
+            self._boundary.release()
 
     def close(self, *, use_hook: bool = True) -> tuple[Staged, Progress | None]:
         """Refuse everything from now on; answers what was staged and the progress not sent yet. Called by the host.
@@ -398,4 +423,4 @@ class AttemptCore:
                     "the progress hook failed", extra={"job_id": self.facts.job_id, "generation": self.facts.generation}
                 )
                 progress = None
-            return self._staging.take(), progress
+            return self._staging.take() if self._staging else NOTHING, progress

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from jobledger.adapters.worker.outcomes import Defer, Ending, Partial, Retry, Unavailable
 from jobledger.adapters.worker.unwinding import JobCancelled, JobParked, LeaseLost
@@ -62,9 +62,17 @@ class Abandon:
 
 AttemptEnding = Finish | Fail | Later | Park | Stop | Abandon
 
+NO_RESULT: Final = Finish(Outcome.COMPLETE)
+_FINISHED: Final = frozenset({str, int, float, bool, dict, list})
+"""Types of values that are results and nothing else; of these, no more is asked."""
+
 
 def ending_of_value(value: Any) -> AttemptEnding:
     """What a returned value means; one that would still have to run is a mistake of the handler."""
+    if value is None:
+        return NO_RESULT
+    if type(value) in _FINISHED:
+        return Finish(Outcome.COMPLETE, value)
     if isinstance(value, Ending):
         return _ending_of_wish(value)
     if inspect.iscoroutine(value) or inspect.isgenerator(value):

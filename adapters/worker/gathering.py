@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from jobledger.domain.errors import JobledgerError, OutcomeUnknownError
 from jobledger.domain.store.executing import Call, Command, execute, execute_one
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from jobledger.domain.ports import Storage
+    from jobledger.domain.store import Setting
 
 Answer = TypeVar("Answer")
 
-TOGETHER_MAX: Final = 100
+TOGETHER_MAX: Final = 200
 """How many writes share a transaction at most: beyond it those that wait gain little, and large states cost memory."""
 
 
+class Posted(Protocol):
+    """A write that nobody waits for: it is prepared when its batch is, and told its answer."""
+
+    def prepare(self) -> Command[Any] | None:
+        """The command; ``None``: it cannot go together with others now, and is not carried out."""
+        ...
+
+    def tell(self, answer: Any) -> None:
+        """Take the answer: what the command answers, or the exception that it raises."""
+        ...
+
+
 class _Waiting:
-    """One write that waits for its answer, or for its turn to carry out a batch."""
+    """One write whose caller waits for its answer, or for its turn to carry out a batch."""
 
     __slots__ = ("answer", "command", "is_answered", "woken")
 
@@ -29,6 +44,9 @@ class _Waiting:
         self.woken.acquire()
         self.is_answered = False
         self.answer: Any = None
+
+    def prepare(self) -> Command[Any]:
+        return self.command
 
     def tell(self, answer: Any) -> None:
         self.answer, self.is_answered = answer, True
@@ -40,13 +58,27 @@ class GroupCommit:
     A lone command goes at once, in its caller's thread; nothing ever waits for company. While a batch is under way,
     those that come gather, and the first of them carries them out when it is over: so a command waits for one batch, or
     for as many more as ``TOGETHER_MAX`` makes of those before it. Commands with a caller's own transaction go alone.
+
+    What is posted has no caller that waits. It goes in the same batches; where its turn comes first, a thread of the
+    group carries the batch out, which is made when it is first needed.
     """
 
-    def __init__(self) -> None:
-        """Gather from any number of threads."""
+    def __init__(self, setting: Setting, told: Callable[[list[Any]], None], name: str = "jobledger") -> None:
+        """Gather from any number of threads.
+
+        Args:
+            setting: where posted commands run.
+            told: called after each batch with those of it that were posted, told their answers or not prepared; it must
+                not wait for anything.
+            name: for people.
+        """
+        self._setting, self._told, self._name = setting, told, name
         self._lock = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting | Posted] = deque()
         self._is_busy = False
+        self._turn = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     def __call__(self, storage: Storage, command: Command[Answer], call: Call) -> Answer:
         """Run a command with those of others, and answer, or raise its refusal."""
@@ -66,50 +98,104 @@ class GroupCommit:
         answer: Answer = mine.answer
         return answer
 
+    def post(self, writes: Sequence[Posted]) -> bool:
+        """Carry these out soon, in their order, and wait for nothing; false: not done, the group is closed."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            self._waiting.extend(writes)
+            is_leading = not self._is_busy
+            self._is_busy = True
+        if is_leading:
+            self._take_turn()
+        return True
+
+    def close(self) -> None:
+        """Take nothing more that is posted, and let the thread of the group end once nothing waits."""
+        with self._lock:
+            self._is_closed = True
+            if not self._is_busy:
+                self._turn.release()
+
     def waiting(self) -> int:
         """How many commands wait for the batch that is under way."""
         with self._lock:
             return len(self._waiting)
 
+    # Leading ----------------------------------------------------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        """Let the thread of the group lead."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name=f"{self._name} commits", daemon=True)
+            self._thread.start()
+        self._turn.release()
+
+    def _serve(self) -> None:
+        while True:
+            self._turn.acquire()
+            with self._lock:
+                if not self._waiting:
+                    return  # only closing gives a turn to nobody
+            self._lead(self._setting.storage, Call(self._setting.patience))
+
     def _lead(self, storage: Storage, call: Call) -> None:
         """Carry out a batch, then let the first of those that came meanwhile carry out the next one."""
         with self._lock:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), TOGETHER_MAX))]
+        prepared = [(each, command) for each in batch if (command := each.prepare()) is not None]
+        answered = 0
         try:
-            _carry_out(storage, batch, call)
+            answers = _answers(storage, [command for _, command in prepared], call)
+            for (each, _), answer in zip(prepared, answers, strict=True):
+                each.tell(answer)
+                answered += 1
         except BaseException as stop:
-            for each in batch:
-                if not each.is_answered:
-                    each.tell(OutcomeUnknownError(f"{type(stop).__name__} broke in", each.command.cause.id))
+            for each, command in prepared[answered:]:
+                each.tell(OutcomeUnknownError(f"{type(stop).__name__} broke in", command.cause.id))
             raise
         finally:
-            # Who leads next is woken first: the database idles while nobody writes.
-            with self._lock:
-                self._is_busy = bool(self._waiting)
-                if self._waiting:
-                    self._waiting[0].woken.release()
-            for each in batch:
+            self._pass_on(batch)
+
+    def _pass_on(self, batch: list[_Waiting | Posted]) -> None:
+        """Wake who leads next first, since the database idles while nobody writes; then those that were answered."""
+        with self._lock:
+            first = self._waiting[0] if self._waiting else None
+            self._is_busy = first is not None
+            is_over = self._is_closed and first is None
+        if isinstance(first, _Waiting):
+            first.woken.release()
+        elif first is not None:
+            self._take_turn()
+        elif is_over:
+            self._turn.release()
+        posted: list[Posted] = []
+        for each in batch:
+            if isinstance(each, _Waiting):
                 each.woken.release()
+            else:
+                posted.append(each)
+        if posted:
+            self._told(posted)
 
 
-def _carry_out(storage: Storage, batch: list[_Waiting], call: Call) -> None:
-    """Answer every item of a batch; an item that breaks the store's code is found by asking for each alone."""
+def _answers(storage: Storage, commands: Sequence[Command[Any]], call: Call) -> Iterator[Any]:
+    """Each command's answer or exception; one that breaks the store's code is found by asking for each alone."""
     try:
-        answers = execute(storage, [each.command for each in batch], call)
-    except Exception as error:  # noqa: BLE001  # it belongs to the item that causes it
-        if len(batch) == 1:
-            batch[0].tell(error)
+        answers = execute(storage, commands, call)
+    except Exception as error:  # noqa: BLE001  # it belongs to the command that causes it
+        if len(commands) == 1:
+            yield error
             return
     else:
-        for each, answer in zip(batch, answers, strict=True):
-            each.tell(answer)
+        yield from answers
         return
-    for each in batch:
+    for command in commands:
         alone = Call(call.patience)
         alone.has_lost_a_reply = True  # whether anything of the batch was written is not known for certain
         try:
-            each.tell(execute_one(storage, each.command, alone))
+            yield execute_one(storage, command, alone)
         except JobledgerError as refusal:
-            each.tell(refusal)
+            yield refusal
         except Exception as error:  # noqa: BLE001  # the one that it belongs to
-            each.tell(error)
+            yield error

@@ -10,10 +10,8 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, Final
 
-from jobledger.adapters.worker.awaiting import AsyncJobContext
-from jobledger.adapters.worker.context import JobContext
 from jobledger.adapters.worker.core import AttemptCore
-from jobledger.adapters.worker.current import enter
+from jobledger.adapters.worker.current import Contexts, enter
 from jobledger.adapters.worker.endings import Abandon, AttemptEnding, Fail, Park, ending_of_error, ending_of_value, told
 from jobledger.adapters.worker.registration import DurableJob
 
@@ -34,11 +32,12 @@ class RestoreError(Exception):
 class Handling:
     """One handler and its contexts, in the thread, on the loop, or in the process where it runs."""
 
+    __slots__ = ("_contexts", "_core", "_interrupt", "_job", "_threads")
+
     def __init__(self, job: DurableJob, core: AttemptCore, threads: Executor | None) -> None:
         """A handler that does not run yet; an async one asks the store from ``threads`` (``None``: its loop's)."""
         self._job, self._core, self._threads = job, core, threads
-        self._context = JobContext(core)
-        self._awaitable = AsyncJobContext(self._context, core, threads if job.is_async else None)
+        self._contexts = Contexts(core, threads if job.is_async else None)
         self._interrupt: Callable[[], object] | None = None
 
     @property
@@ -53,22 +52,22 @@ class Handling:
 
     async def run_async(self) -> AttemptEnding:
         """Run an async handler to its end, on this loop."""
-        enter(self._context, self._awaitable)
+        enter(self._contexts)
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         try:
             if isinstance(self._job.target, type):  # made and restored in a thread, where its code may wait
                 scope = contextvars.copy_context()
-                handler = await loop.run_in_executor(self._threads, lambda: scope.run(self._prepared, self._awaitable))
+                handler = await loop.run_in_executor(self._threads, lambda: scope.run(self._prepared))
             else:
-                handler = self._prepared(self._awaitable)
+                handler = self._prepared()
             self._interrupt = lambda: task and loop.call_soon_threadsafe(task.cancel)
             value = await handler()
         except BaseException as error:  # noqa: BLE001  # it must not reach the loop
             return self._judged_error(error)
         finally:
             self._interrupt = None
-        if forgotten := list(self._awaitable.unawaited.values()):
-            call = f"job.{forgotten[0]}"
+        if forgotten := self._contexts.unawaited:
+            call = f"job.{forgotten}"
             return Fail(f"the handler did not await {call}(), so it did not happen; write: await {call}(…)")
         return self._judged(ending_of_value(value))
 
@@ -79,13 +78,13 @@ class Handling:
             wake()
 
     def _run_here(self) -> AttemptEnding:
-        enter(self._context, self._awaitable)
+        enter(self._contexts)
         try:
-            return self._judged(ending_of_value(self._prepared(self._context)()))
+            return self._judged(ending_of_value(self._prepared()()))
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, never the host
             return self._judged_error(error)
 
-    def _prepared(self, context: Any) -> Callable[[], Any]:
+    def _prepared(self) -> Callable[[], Any]:
         """The handler, made and restored, with its arguments."""
         facts, parameters = self._core.facts, self._job.parameters
         call, hooks = self._job.instance()
@@ -98,7 +97,7 @@ class Handling:
             raise RestoreError(told(error)) from error
         self._core.use_hooks(hooks)
         if parameters.context is not None:
-            arguments[parameters.context] = context
+            arguments[parameters.context] = self._contexts.awaitable if self._job.is_async else self._contexts.plain
         return partial(call, **arguments)
 
     def _judged(self, ending: AttemptEnding) -> AttemptEnding:

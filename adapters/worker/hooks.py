@@ -232,6 +232,11 @@ class BoundHooks:
         elif self._hooks.resets:
             hook(None)
 
+    @property
+    def reports(self) -> bool:
+        """Whether there is a progress hook."""
+        return self._hooks.report is not None
+
     def reported(self) -> Progress | None:
         """What the progress hook answers; ``None`` where there is no hook.
 

@@ -12,32 +12,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.deadlines import Deadline
-from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.capacity import Limits, require_limits
 from jobledger.adapters.worker.caution import Caution
-from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.claiming import POLL_MAX, Claims
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.companions import companions
-from jobledger.adapters.worker.gathering import GroupCommit
 from jobledger.adapters.worker.health import RED_AFTER, Health, memory_bytes
-from jobledger.adapters.worker.held import HeldLease
 from jobledger.adapters.worker.keeping import Housekeeping
-from jobledger.adapters.worker.places import mistake, place_in_module
-from jobledger.adapters.worker.publishing import Published
+from jobledger.adapters.worker.launching import Launcher
+from jobledger.adapters.worker.places import mistake
 from jobledger.adapters.worker.registration import DurableJob, registered
 from jobledger.adapters.worker.renewal import Renewals
 from jobledger.adapters.worker.running import DrainReport, Running
-from jobledger.adapters.worker.threads import LoopThread, SlotThreads
-from jobledger.adapters.worker.writes import FencedWrites
-from jobledger.domain.answers import Lease
 from jobledger.domain.bounds import INTEGER_MAX, require_integer, require_text
 from jobledger.domain.errors import InvalidRequestError, ProducerUnavailableError, UnknownKindError
 
@@ -105,7 +97,6 @@ class JobHost(AbstractContextManager["JobHost"]):
             InvalidRequestError: another argument is out of its range.
         """
         self.store = store
-        self._shared = store.through(GroupCommit())
         self.name = require_text("name", _own_name() if name is None else name)
         self._group = require_text("group", group)
         self._jobs = _by_kind(jobs, policies=store.policies)
@@ -115,9 +106,9 @@ class JobHost(AbstractContextManager["JobHost"]):
         )
         self._caution = Caution()
         self._renewals = Renewals(store, self._caution, self.name)
-        self._threads = SlotThreads(2 * concurrency, self.name)
-        self._children = Children()
-        self._loop: LoopThread | None = None
+        self._launcher = Launcher(
+            store, self._jobs, self._running, self._renewals, self._caution, self._is_draining, worker=self.name
+        )
         self._claims = Claims(
             store,
             self._running,
@@ -126,7 +117,7 @@ class JobHost(AbstractContextManager["JobHost"]):
             queues=self._queues,
             kinds=self._kinds,
             group=group,
-            launch=self._launch,
+            launch=self._launcher.launch,
             give_up=self._begin_to_drain,
         )
         self._housekeeping = Housekeeping(
@@ -177,9 +168,7 @@ class JobHost(AbstractContextManager["JobHost"]):
             self._claims.pin(self.store.epoch(self._group))
             self._renewals.start()
             self._housekeeping.start()
-            if any(job.is_async for job in self._jobs.values()):
-                self._loop = LoopThread(self.name)
-                self._loop.start()
+            self._launcher.start()
             self._state = HostState.STARTED
         LOG.info("host %s started", self.name)
 
@@ -215,11 +204,8 @@ class JobHost(AbstractContextManager["JobHost"]):
         self._claims.join(STOP_SECONDS)
         for companion in self._companions:
             companion.join(STOP_SECONDS)
-        if self._loop is not None:
-            self._loop.stop(STOP_SECONDS)
         self._housekeeping.stop(STOP_SECONDS)
-        self._children.end_all()
-        self._threads.shutdown()
+        self._launcher.stop(STOP_SECONDS)
         self._renewals.stop()
         with self._lock:
             self._state = HostState.STOPPED
@@ -286,7 +272,7 @@ class JobHost(AbstractContextManager["JobHost"]):
             InvalidRequestError: a number is out of its range, or a name is none that this host works on.
         """
         limits = self._limits(concurrency, concurrency_by_queue, concurrency_by_kind)
-        self._threads.allow(2 * limits.concurrency)
+        self._launcher.allow(limits.concurrency)
         self._running.change(limits)
 
     def _limits(
@@ -317,36 +303,6 @@ class JobHost(AbstractContextManager["JobHost"]):
             raise UnknownKindError(kind, tuple(sorted(self._jobs)))
         return job.policy, job.controls
 
-    # Attempts ---------------------------------------------------------------------------------------------------------
-
-    def _launch(self, lease: Lease, sent_at: float) -> None:
-        """Start the attempt of a lease; one that arrives after the drain began is given back."""
-        job = self._jobs[lease.status.kind]
-        held = HeldLease(lease, sent_at, self._renewals.renew_soon)
-        attempt = Attempt(
-            job,
-            lease,
-            FencedWrites(self._shared, held, self._caution),
-            worker=self.name,
-            is_draining=self._is_draining,
-            threads=self._threads,
-        )
-        self._running.add(attempt)
-        self._renewals.keep(held)
-        unwound, ended = partial(self._running.unwound, attempt), partial(self._ended, attempt)
-        if self._is_draining():
-            self._threads.submit(lambda: ended(attempt.give_back()))
-        elif job.executor == "process":
-            self._threads.submit(attempt.run_in_process, self._children, place_in_module(job.target), unwound, ended)
-        elif self._loop is not None and job.is_async:
-            self._loop.spawn(attempt.run_on_loop(unwound, ended))
-        else:
-            self._threads.submit(attempt.run, unwound, ended)
-
-    def _ended(self, attempt: Attempt, published: Published) -> None:
-        self._renewals.release(attempt.held)
-        self._running.remove(attempt, published)
-
     def _is_admitted(self) -> bool:
         return self._state is HostState.ADMITTED
 
@@ -374,7 +330,7 @@ class JobHost(AbstractContextManager["JobHost"]):
         self._report = self._running.report()
         for attempt in self._running.attempts():
             attempt.held.lose("it was left at the deadline of its host's drain")
-            self._renewals.release(attempt.held)
+            self._renewals.release([attempt.held])
         return self._report
 
     def _recycle(self) -> None:

@@ -17,6 +17,8 @@ from jobledger.adapters.worker.storable import load
 from jobledger.domain.values import Json
 
 CONTEXT_NAME: Final = "job"
+_PLAIN: Final = (str, int, float, bool)
+"""Types whose values cannot be changed, and of which pydantic makes nothing else."""
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -29,10 +31,22 @@ class PayloadMisfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One payload parameter: how its value is read, and whether it must be given."""
+    """One payload parameter: how its value is read, and whether it must be given.
+
+    ``plain`` is a type whose own values are read as they are; ``None``: there is none such.
+    """
 
     reader: TypeAdapter[Any]
     is_required: bool
+    plain: type[Any] | None = None
+
+    def read(self, value: Json) -> Any:
+        """The argument for a stored value.
+
+        Raises:
+            pydantic.ValidationError: it does not fit.
+        """
+        return value if type(value) is self.plain else load(self.reader, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ class Parameters:
                 problems.append(f"{name!r} is unknown")
                 continue
             try:
-                arguments[name] = load(field.reader, value)
+                arguments[name] = field.read(value)
             except ValidationError as error:
                 problems.append(_sentence(name, error))
             if name == self.context:
@@ -145,4 +159,5 @@ def _field(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any]
     except (PydanticUserError, TypeError) as error:
         problem = f"{parameter.name!r} has a type that no JSON payload can fill ({str(error).splitlines()[0]})"
         raise mistake(function, f"{problem}; use plain types, models or dataclasses", owner=owner) from None
-    return Field(reader, parameter.default is inspect.Parameter.empty and parameter.kind in _NAMED)
+    is_required = parameter.default is inspect.Parameter.empty and parameter.kind in _NAMED
+    return Field(reader, is_required, kind if kind in _PLAIN else None)

@@ -15,7 +15,7 @@ from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import ControlReceipt
 from jobledger.domain.errors import CancelNotRequestedError, EffectConflictError, InvalidError
 from jobledger.domain.job import TERMINAL, State
-from jobledger.domain.store import KEEP
+from jobledger.domain.store import KEEP, Completion
 
 LOG: Final = logging.getLogger("jobledger.worker")
 
@@ -33,21 +33,38 @@ class Published:
     why: str
 
 
-def publish(ending: AttemptEnding, writes: FencedWrites, staged: Staged) -> Published:
+def publish(ending: AttemptEnding, writes: FencedWrites, staged: Staged, command_id: str | None = None) -> Published:
     """Record an ending; what was staged commits with a result and is dropped on every other end.
 
     A result that the store refuses becomes a failed attempt that says why. Never raises for a job's sake.
+    ``command_id``: under which the completion of a ``Finish`` may have been accepted before.
     """
     try:
-        return _published(ending, writes, staged)
+        return _published(ending, writes, staged, command_id)
     except LeaseLost as lost:
         return Published("left", lost.reason)
 
 
-def _published(ending: AttemptEnding, writes: FencedWrites, staged: Staged) -> Published:
+def completion_of(ending: Finish, writes: FencedWrites, staged: Staged) -> Completion:
+    """What is sent for a job's end; what was staged goes along where there is a result.
+
+    Raises:
+        InvalidError: the result cannot be stored.
+    """
+    held = writes.held
+    require_no_giant(ending.result, held.result_bytes_max)
+    result = plain("result", ending.result)
+    return Completion(held.fence, ending.outcome, result, ending.error, staged.effects if _has_effects(ending) else ())
+
+
+def _has_effects(ending: Finish) -> bool:
+    return ending.error is None or ending.result is not None
+
+
+def _published(ending: AttemptEnding, writes: FencedWrites, staged: Staged, command_id: str | None) -> Published:
     match ending:
         case Finish():
-            return _finished(ending, writes, staged)
+            return _finished(ending, writes, staged, command_id)
         case Fail():
             return _failed(ending, writes)
         case Later():
@@ -60,26 +77,25 @@ def _published(ending: AttemptEnding, writes: FencedWrites, staged: Staged) -> P
             return Published("left", ending.reason)
 
 
-def _finished(ending: Finish, writes: FencedWrites, staged: Staged) -> Published:
-    has_effects = ending.error is None or ending.result is not None
-    held = writes.held
+def _finished(ending: Finish, writes: FencedWrites, staged: Staged, command_id: str | None) -> Published:
     try:
-        require_no_giant(ending.result, held.result_bytes_max)
-        result = plain("result", ending.result)
+        item = completion_of(ending, writes, staged)
+        inside = staged.inside if _has_effects(ending) else None
         answer = writes.insist(
             lambda command_id: writes.store.complete(
-                held.fence,
-                ending.outcome,
-                result,
-                ending.error,
-                staged.effects if has_effects else (),
-                inside=staged.inside if has_effects else None,
+                item.fence,
+                item.outcome,
+                item.result,
+                item.error,
+                item.effects,
+                inside=inside,
                 command_id=command_id,
             ),
             is_end=True,
+            command_id=command_id,
         )
     except (InvalidError, EffectConflictError) as refusal:
-        LOG.warning("a result was refused: %s", refusal, extra={"job_id": held.fence.job_id})
+        LOG.warning("a result was refused: %s", refusal, extra={"job_id": writes.held.fence.job_id})
         return _failed(Fail(f"{refusal.code}: {refusal}"), writes)
     except MemoryError as error:
         return _failed(Fail(f"the result could not be stored: {told(error)}"), writes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ NAP_MAX: Final = 1.0
 """The longest wait in seconds: waiting stands still while a machine sleeps, local deadlines do not."""
 EARLY_SHARE: Final = 0.2
 """A lease goes along with others that are due once it is due within this share of its own interval."""
+LATE_SHARE: Final = 0.5
+"""But not before this share of its interval has passed since something was heard of it: its writes keep it alive."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class Renewals:
         self._woken = threading.Condition()
         self._schedules: dict[HeldLease, _Schedule] = {}
         self._is_stopping = False
+        self._wakes_at = 0.0
         self._thread = threading.Thread(target=self._run, name=f"{name} renewals", daemon=True)
 
     def start(self) -> None:
@@ -59,17 +63,21 @@ class Renewals:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def keep(self, held: HeldLease) -> None:
-        """Renew this lease from now on."""
-        self._caution.learn(held.renew_every)
+    def keep(self, leases: Sequence[HeldLease]) -> None:
+        """Renew these leases from now on."""
+        self._caution.learn(max(held.renew_every for held in leases))
+        added = {held: _Schedule(held.heard_at + spread(held.renew_every)) for held in leases}
+        earliest = min(each.due_at for each in added.values())
         with self._woken:
-            self._schedules[held] = _Schedule(held.heard_at + spread(held.renew_every))
-            self._woken.notify_all()
+            self._schedules |= added
+            if earliest < self._wakes_at:  # most leases are given back before they are due: nobody is woken for them
+                self._woken.notify_all()
 
-    def release(self, held: HeldLease) -> None:
-        """Renew this lease no longer."""
+    def release(self, leases: Iterable[HeldLease]) -> None:
+        """Renew these leases no longer."""
         with self._woken:
-            self._schedules.pop(held, None)
+            for held in leases:
+                self._schedules.pop(held, None)
 
     def renew_soon(self, held: HeldLease) -> None:
         """Renew a lease now, unless a failed call is about to be repeated anyway."""
@@ -92,12 +100,9 @@ class Renewals:
                 self._put_off(now)
                 earliest = min((each.due_at for each in self._schedules.values()), default=now + NAP_MAX)
                 if earliest <= now:
-                    return [
-                        held
-                        for held, each in self._schedules.items()
-                        if each.due_at <= now + held.renew_every * EARLY_SHARE
-                    ][:BATCH_MAX]
-                self._woken.wait(min(earliest - now, NAP_MAX))
+                    return [held for held, each in self._schedules.items() if _goes(held, each, now)][:BATCH_MAX]
+                self._wakes_at = min(earliest, now + NAP_MAX)
+                self._woken.wait(self._wakes_at - now)
             return []
 
     def _put_off(self, now: float) -> None:
@@ -132,7 +137,7 @@ class Renewals:
         self._again_at(held, elapsed(), is_failure=True)
 
     def _lose(self, held: HeldLease, reason: str) -> None:
-        self.release(held)
+        self.release([held])
         held.lose(reason)
 
     def _again_at(self, held: HeldLease, due_at: float, *, is_failure: bool) -> None:
@@ -146,3 +151,11 @@ class Renewals:
             else:
                 schedule.failures = 0
             schedule.due_at, schedule.is_asked = due_at, False
+
+
+def _goes(held: HeldLease, schedule: _Schedule, now: float) -> bool:
+    """Whether a lease is due, or nearly so and quiet."""
+    if schedule.due_at <= now:
+        return True
+    is_near = schedule.due_at <= now + held.renew_every * EARLY_SHARE
+    return is_near and now - held.heard_at >= held.renew_every * LATE_SHARE

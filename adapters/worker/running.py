@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,8 +37,8 @@ class DrainReport:
 class Running:
     """Counts slots: one is taken from before a claim until the handler has physically ended.
 
-    Then its end is published while the slot takes the next job, so that handlers and the store work side by side; as
-    many ends as there are slots may be on their way, no more. With a single slot an end is awaited first: whoever asks
+    Then its end is published while the slot takes the next job, so that handlers and the store work side by side: a
+    host holds at most twice as many leases as it has slots. With a single slot an end is awaited first: whoever asks
     for one job after the other means that.
     """
 
@@ -75,6 +76,9 @@ class Running:
 
     def room(self, share: Share) -> int:
         """How many jobs of these queues and kinds may start beside those that run or end; slots aside."""
+        limits = self._limits
+        if not (limits.by_queue or limits.by_kind):
+            return limits.concurrency
         with self._changed:
             return self._limits.room(share, [(each.lease.status.queue, each.job.kind) for each in self._attempts])
 
@@ -84,28 +88,29 @@ class Running:
             self._reserved -= reserved
             self._changed.notify_all()
 
-    def add(self, attempt: Attempt) -> None:
-        """An attempt begins."""
+    def add(self, attempts: Sequence[Attempt]) -> None:
+        """Attempts begin."""
         with self._changed:
-            self._attempts[attempt] = None
+            self._attempts.update(dict.fromkeys(attempts))
             self._started_at = elapsed()
             if self._jobs_left is not None:
-                self._jobs_left -= 1
+                self._jobs_left -= len(attempts)
 
-    def unwound(self, attempt: Attempt) -> None:
-        """An attempt's handler has physically ended, and its slot is free; its end is being published."""
+    def unwound(self, attempts: Sequence[Attempt]) -> None:
+        """These attempts' handlers have physically ended, and their slots are free; their ends are being published."""
         with self._changed:
-            self._unwound.add(attempt)
+            self._unwound.update(attempts)
             self._changed.notify_all()
 
-    def remove(self, attempt: Attempt, published: Published) -> None:
-        """An attempt's end was published."""
+    def remove(self, ended: Sequence[tuple[Attempt, Published]]) -> None:
+        """These attempts' ends were published."""
         with self._changed:
-            self._attempts.pop(attempt, None)
-            self._unwound.discard(attempt)
-            self.ends += 1
-            if self._ended is not None:
-                self._ended.append((published.how, _drained(attempt, published.why)))
+            for attempt, published in ended:
+                self._attempts.pop(attempt, None)
+                self._unwound.discard(attempt)
+                if self._ended is not None:
+                    self._ended.append((published.how, _drained(attempt, published.why)))
+            self.ends += len(ended)
             self._changed.notify_all()
 
     def attempts(self) -> list[Attempt]:
@@ -158,10 +163,9 @@ class Running:
 
     @property
     def _free(self) -> int:
-        working = len(self._attempts) - len(self._unwound)
-        is_serial = self._limits.concurrency == 1
-        busy = len(self._attempts) if is_serial else max(working, len(self._unwound))
-        free = self._limits.concurrency - busy - self._reserved
+        slots, held = self._limits.concurrency, len(self._attempts)
+        held_max = slots if slots == 1 else 2 * slots
+        free = min(slots - (held - len(self._unwound)), held_max - held) - self._reserved
         return free if self._jobs_left is None else min(free, self._jobs_left - self._reserved)
 
 

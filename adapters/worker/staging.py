@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from jobledger.domain.bounds import EFFECTS_MAX, require_count
 from jobledger.domain.decisions.working import Effect
@@ -30,6 +30,9 @@ class Staged:
     def _run(self, connection: Any) -> None:
         for each in self.statements:
             each(connection)
+
+
+NOTHING: Final = Staged()
 
 
 class Staging:

@@ -32,6 +32,8 @@ Answer = TypeVar("Answer")
 class FencedWrites:
     """Calls of a store under one lease."""
 
+    __slots__ = ("_caution", "held", "store")
+
     def __init__(self, store: JobStore, held: HeldLease, caution: Caution) -> None:
         """Write through ``store`` while ``held`` lasts; failed calls are told to ``caution``."""
         self.store, self.held, self._caution = store, held, caution
@@ -69,7 +71,9 @@ class FencedWrites:
 
     # How it is asked --------------------------------------------------------------------------------------------------
 
-    def insist(self, call: Callable[[str | None], Answer], *, is_end: bool = False) -> Answer:
+    def insist(
+        self, call: Callable[[str | None], Answer], *, is_end: bool = False, command_id: str | None = None
+    ) -> Answer:
         """Make a call until it is answered; its argument is the command id under which it may have been accepted.
 
         That is ``None`` until a reply was lost: what certainly committed nothing is sent anew, under an id of its own,
@@ -79,12 +83,12 @@ class FencedWrites:
             call: one call of the store that presents the held fence.
             is_end: it ends the attempt. Its reply may be what was lost, and then the lease is gone because the call had
                 been accepted: so it is repeated once more, which is safe, before the lease counts as lost.
+            command_id: under which it may have been accepted already, where it was made before.
 
         Raises:
             LeaseLost: this attempt may not write any more.
             RefusedError, InvalidError, CorruptError: the command's own refusals.
         """
-        command_id: str | None = None
         sent_at = elapsed()
         failures = 0
         self.held.is_ending |= is_end
@@ -92,7 +96,7 @@ class FencedWrites:
             try:
                 self.held.require()
             except LeaseLost:
-                if is_end and failures:
+                if is_end and (failures or command_id is not None):
                     return self._last_try(call, command_id)
                 raise
             try:

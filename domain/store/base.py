@@ -72,6 +72,11 @@ class Commands:
         """Run commands in this setting."""
         self._setting = setting
 
+    @property
+    def setting(self) -> Setting:
+        """Where commands run; for adapters that run them by themselves, together with others."""
+        return self._setting
+
     def _call(self) -> Call:
         return Call(self._setting.patience)
 

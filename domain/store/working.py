@@ -255,13 +255,13 @@ class WorkerCommands(Commands):
         item = Completion(fence, outcome, result, error, effects, command_id)
         _require_fence(fence)
         with fence.steps.order:
-            return self._run(self._completion(item), Call(self._setting.patience, inside=inside))
+            return self._run(self.completing(item), Call(self._setting.patience, inside=inside))
 
     def complete_many(self, completions: Sequence[Completion]) -> list[ExecutionResult | JobledgerError]:
         """Publish up to ``BATCH_MAX`` outcomes at once; one answer per item, in order, each for itself."""
         completions = require_batch("completions", completions)
         with _holding(_orders(completions)):
-            return self._run_each(completions, self._completion)
+            return self._run_each(completions, self.completing)
 
     def _renewal(self, fence: Fence, command_id: str | None) -> Command[Renewal]:
         _require_fence(fence)
@@ -274,7 +274,14 @@ class WorkerCommands(Commands):
             fence.job_id, "renew", _identity(fence), command_id=command_id, decide=decide, answer=renewal, fence=fence
         )
 
-    def _completion(self, item: Completion) -> Command[ExecutionResult]:
+    def completing(self, item: Completion) -> Command[ExecutionResult]:
+        """The command of one outcome, for whoever runs those of many attempts together; it takes the next step.
+
+        Call it while holding the order of the fence's steps.
+
+        Raises:
+            UnstorableValueError, InvalidRequestError: what was given does not belong to that outcome.
+        """
         if not isinstance(item, Completion):
             raise InvalidRequestError("completions", f"a Completion is needed, not {type(item).__name__}")
         _require_fence(item.fence)

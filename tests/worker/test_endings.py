@@ -363,7 +363,7 @@ def test_a_result_for_which_the_memory_does_not_suffice_is_a_failed_attempt(
     def full(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(JobStore, "complete", full)
+    monkeypatch.setattr(JobStore, "completing", full)
 
     @durable_job("k")
     def handler() -> int:

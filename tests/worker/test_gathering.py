@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from jobledger import JobContext, JobStore, durable_job
-from jobledger.adapters.worker import host as host_module
+from jobledger.adapters.worker import launching
 from jobledger.adapters.worker.gathering import TOGETHER_MAX, GroupCommit
+from jobledger.adapters.worker.threads import SlotThreads
 from jobledger.domain.answers import ExecutionResult, Lease
 from jobledger.domain.errors import ResultTooLargeError, StaleFenceError, StoreUnavailableError
 from jobledger.domain.lease import Fence
@@ -95,6 +98,11 @@ def gated() -> GatedStorage:
     return GatedStorage()
 
 
+def group(store: JobStore) -> GroupCommit:
+    """A group commit to which nothing is posted."""
+    return GroupCommit(store.setting, list.clear)
+
+
 def completing(store: JobStore, lease: Lease, result: Any = None) -> Callable[[], ExecutionResult]:
     return lambda: store.complete(lease.fence, result=result)
 
@@ -103,7 +111,7 @@ def test_a_lone_write_goes_at_once(gated: GatedStorage) -> None:
     with opened(gated) as store:
         lease = claimed(store, 1)[0]
         gated.is_counting = True
-        shared = store.through(GroupCommit())
+        shared = store.through(group(store))
 
         shared.checkpoint(lease.fence, 1)
         shared.complete(lease.fence)
@@ -112,8 +120,8 @@ def test_a_lone_write_goes_at_once(gated: GatedStorage) -> None:
 
 
 def test_writes_that_come_while_one_is_under_way_go_together(gated: GatedStorage) -> None:
-    together = GroupCommit()
     with opened(gated) as store:
+        together = group(store)
         leases = claimed(store, 9)
         shared = store.through(together)
         answers = all_at_once(
@@ -137,8 +145,8 @@ def test_without_group_commit_each_write_has_a_transaction_of_its_own(gated: Gat
 
 
 def test_a_batch_is_bounded(gated: GatedStorage) -> None:
-    together = GroupCommit()
     with opened(gated) as store:
+        together = group(store)
         leases = claimed(store, TOGETHER_MAX + 3)
         shared = store.through(together)
         all_at_once(gated, [completing(shared, lease) for lease in leases], together.waiting)
@@ -147,8 +155,8 @@ def test_a_batch_is_bounded(gated: GatedStorage) -> None:
 
 
 def test_each_write_of_a_batch_is_answered_for_itself(gated: GatedStorage) -> None:
-    together = GroupCommit()
     with opened(gated) as store:
+        together = group(store)
         leases = [*claimed(store, 3), *claimed(store, 1, policy="small")]
         shared = store.through(together)
         old = Fence(
@@ -170,8 +178,8 @@ def test_each_write_of_a_batch_is_answered_for_itself(gated: GatedStorage) -> No
 
 
 def test_a_lost_reply_doubles_nothing_in_a_batch(gated: GatedStorage) -> None:
-    together = GroupCommit()
     with opened(gated) as store:
+        together = group(store)
         leases = claimed(store, 5)
         shared = store.through(together)
 
@@ -188,8 +196,8 @@ def test_a_lost_reply_doubles_nothing_in_a_batch(gated: GatedStorage) -> None:
 
 
 def test_an_outage_is_the_answer_of_every_write_of_a_batch(gated: GatedStorage) -> None:
-    together = GroupCommit()
     with opened(gated) as store:
+        together = group(store)
         leases = claimed(store, 3)
         shared = store.through(together)
 
@@ -214,8 +222,8 @@ def test_an_outage_is_the_answer_of_every_write_of_a_batch(gated: GatedStorage) 
 
 def test_a_write_that_breaks_the_code_is_answered_alone(gated: GatedStorage) -> None:
     """Whatever one item makes the store's code raise, those that share its transaction are carried out."""
-    together = GroupCommit()
     with opened(gated) as store:
+        together = group(store)
         leases = claimed(store, 4)
         shared = store.through(together)
         gated.broken_job = leases[1].job_id
@@ -230,8 +238,13 @@ def test_a_write_that_breaks_the_code_is_answered_alone(gated: GatedStorage) -> 
 
 
 def test_a_hosts_attempts_share_transactions(gated: GatedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    together = GroupCommit()
-    monkeypatch.setattr(host_module, "GroupCommit", lambda: together)
+    groups: list[GroupCommit] = []
+
+    def made(*given: Any) -> GroupCommit:
+        groups.append(GroupCommit(*given))
+        return groups[0]
+
+    monkeypatch.setattr(launching, "GroupCommit", made)
     go, running = threading.Event(), threading.Semaphore(0)
 
     @durable_job("k")
@@ -248,10 +261,106 @@ def test_a_hosts_attempts_share_transactions(gated: GatedStorage, monkeypatch: p
         gated.is_counting = True
         gated.gate.clear()
         go.set()
-        until(store, lambda: together.waiting() == 19)
+        until(store, lambda: groups[0].waiting() == 19)
         gated.gate.set()
         results = [ended(store, job_id).result for job_id in ids]
 
     assert results == [2] * 20
     assert gated.transactions[0] == 1
     assert gated.transactions[1] >= 19
+
+
+# Posted ends ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_ends_of_async_handlers_go_together_and_no_thread_waits_for_them(gated: GatedStorage) -> None:
+    go, running = threading.Event(), threading.Semaphore(0)
+
+    @durable_job("k")
+    async def handler() -> int:
+        running.release()
+        assert await asyncio.to_thread(go.wait, PATIENCE)
+        return 2
+
+    with opened(gated) as store, hosted(store, handler, concurrency=20) as host:
+        ids = [created(store, "k", policy="steady") for _ in range(20)]
+        for _ in ids:
+            assert running.acquire(timeout=PATIENCE)
+        gated.is_counting = True
+        gated.gate.clear()
+        go.set()
+        happens(gated.entered)
+        until(store, lambda: host.health().free == 20)
+        waiting = [thread.name for thread in threading.enumerate() if thread.name.startswith(f"{host.name} slot")]
+        gated.gate.set()
+        results = [ended(store, job_id).result for job_id in ids]
+
+    assert results == [2] * 20
+    assert sum(gated.transactions) == 20
+    assert len(gated.transactions) < 20
+    assert waiting == []
+
+
+def test_nothing_is_posted_to_a_group_that_is_closed(gated: GatedStorage) -> None:
+    with opened(gated) as store:
+        closed = group(store)
+        closed.close()
+
+        assert not closed.post([])
+
+
+def test_an_end_waits_for_the_write_of_a_thread_that_the_handler_left(gated: GatedStorage) -> None:
+    """It has drawn its step before: were the end sent first, the unit would be refused though its work was done."""
+
+    @durable_job("k")
+    def handler(job: JobContext) -> None:
+        gated.is_counting = True
+        gated.gate.clear()
+        threading.Thread(target=job.unit, args=("u", int)).start()
+        happens(gated.entered)
+
+    with opened(gated) as store, hosted(store, handler) as host:
+        job_id = created(store, "k", policy="steady")
+        until(store, lambda: host.health().running == 1 and host.health().free == 10)
+        gated.gate.set()
+        ended(store, job_id)
+        story = names(store, job_id)
+
+    assert story == ["Created", "Claimed", "UnitRecorded", "Completed"]
+
+
+# Threads of slots -----------------------------------------------------------------------------------------------------
+
+
+def test_calls_that_wait_get_a_thread_each() -> None:
+    threads = SlotThreads(8, "t")
+    meeting = threading.Barrier(8)
+    met = [threading.Event() for _ in range(8)]
+
+    def meet(mine: threading.Event) -> None:
+        meeting.wait(PATIENCE)
+        mine.set()
+
+    threads.run(partial(meet, each) for each in met)
+
+    for each in met:
+        happens(each)
+    threads.shutdown()
+
+
+def test_no_more_threads_are_made_than_allowed() -> None:
+    threads = SlotThreads(2, "few")
+    go, done = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> None:
+        assert go.wait(PATIENCE)
+        done.release()
+
+    threads.run([wait] * 5)
+    go.set()
+    for _ in range(5):
+        assert done.acquire(timeout=PATIENCE)
+    made = {thread.name for thread in threading.enumerate() if thread.name.startswith("few slot")}
+    threads.shutdown()
+
+    assert made <= {"few slot 1", "few slot 2"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,11 +14,12 @@ import pytest
 from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.storage.memory import MemoryStorage
-from jobledger.adapters.worker import Defer, JobContext, LeaseLost, durable_job
+from jobledger.adapters.worker import Defer, JobContext, LeaseLost, durable_job, gathering
 from jobledger.domain.decisions.working import Effect
 from jobledger.domain.errors import OutcomeUnknownError
 from jobledger.domain.job import State
-from jobledger.domain.lease import Fence
+from jobledger.domain.ports import Storage
+from jobledger.domain.store.executing import Call, Command, execute
 from tests.worker.hosting import PATIENCE, created, ended, happens, hosted, names, ran, until
 from tests.worker.hosting import opened as opened_over
 from tests.worker.outages import FragileStorage
@@ -263,25 +264,27 @@ def test_a_completion_whose_reply_was_lost_is_completed_once(fragile: FragileSto
         assert not report.left
 
 
+@pytest.mark.parametrize("is_posted", [True, False])
 def test_a_completion_whose_reply_was_lost_after_the_lease_is_completed(
-    memory: JobStore, monkeypatch: pytest.MonkeyPatch
+    memory: JobStore, monkeypatch: pytest.MonkeyPatch, is_posted: bool
 ) -> None:
     """A renewal learns that the job has ended before the completion learns that it was the one that ended it."""
-    complete, replies_to_lose = JobStore.complete, [1]
+    replies_to_lose = [1]
 
-    def lossy(store: JobStore, fence: Fence, *given: Any, **named: Any) -> Any:
-        answer = complete(store, fence, *given, **named)
-        if replies_to_lose:
+    def lossy(storage: Storage, commands: Sequence[Command[Any]], call: Call) -> list[Any]:
+        answers = execute(storage, commands, call)
+        if replies_to_lose and commands[0].cause.name == "complete":
             replies_to_lose.clear()
             threading.Event().wait(0.5)
-            reason = "the reply was lost by the test"
-            raise OutcomeUnknownError(reason, list(store.history(fence.job_id))[-1].command_id)
-        return answer
+            return [OutcomeUnknownError("the reply was lost by the test", each.cause.id) for each in commands]
+        return answers
 
-    monkeypatch.setattr(JobStore, "complete", lossy)
+    monkeypatch.setattr(gathering, "execute", lossy)
 
     @durable_job("k")
-    def handler() -> str:
+    def handler(job: JobContext) -> str:
+        if not is_posted:
+            job.progress(1)  # what has to be sent first is published by itself
         return "done"
 
     with hosted(memory, handler) as host:
@@ -291,7 +294,7 @@ def test_a_completion_whose_reply_was_lost_after_the_lease_is_completed(
 
     assert not replies_to_lose
     assert report.completed == ((job_id, 1, "complete"),)
-    assert names(memory, job_id) == ["Created", "Claimed", "Completed"]
+    assert names(memory, job_id) == ["Created", "Claimed", *([] if is_posted else ["ProgressReported"]), "Completed"]
 
 
 def test_a_lease_that_ran_out_by_the_stores_clock_is_renewed_and_the_write_repeated() -> None:

@@ -16,7 +16,6 @@ from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.caution import Caution
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.held import HeldLease
-from jobledger.adapters.worker.publishing import Published
 from jobledger.adapters.worker.registration import DurableJob, registered
 from jobledger.adapters.worker.staging import Staged
 from jobledger.adapters.worker.unwinding import LeaseLost
@@ -160,10 +159,7 @@ class JobTester(AbstractContextManager["JobTester"]):
         with ThreadPoolExecutor(1) as threads:
             job = self._job(lease.status.kind)
             attempt = Attempt(job, lease, writes, worker="tester", is_draining=lambda: False, threads=threads)
-            if job.is_async:
-                asyncio.run(attempt.run_on_loop(_nothing, _nothing))
-            else:
-                attempt.run(_nothing, _nothing)
+            attempt.publish(asyncio.run(attempt.run_async()) if job.is_async else attempt.run())
         if crash_at is not None:
             if not writes.has_crashed:
                 msg = f"the attempt ended before its checkpoint {crash_at}; it made {writes.checkpoints}"
@@ -201,7 +197,3 @@ class _Writes(FencedWrites):
             self.has_crashed = True
             self.held.lose(CRASHED)
             raise LeaseLost(CRASHED)
-
-
-def _nothing(published: Published | None = None) -> None:
-    del published
