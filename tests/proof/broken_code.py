@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import resource
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,16 +20,18 @@ from typing import Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 from coverage import Coverage, CoverageData
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 PYTEST_OPTIONS: Final = (
     *("-q", "--no-header", "--tb=no", "--timeout=60", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported before pytest looks for plugins
 )
-CPU_SECONDS_MIN: Final = 20
-CPU_MARGIN: Final = 1
-"""What a breakage may cost: so many times what the tests cost without one, watched; watching costs as much again. An
+CPU_SECONDS_MIN: Final = 5
+CPU_MARGIN: Final = 2
+"""What a breakage may cost: so many times what its tests took without one, watched; watching costs as much again. An
 endless loop is noticed by it."""
+QUICK_SECONDS: Final = 0.1
+"""A test that takes longer is not tried first for having noticed the breakage before."""
 RAM: Final = "/dev/shm"  # noqa: S108  # a folder with a random name is made in it
 """Where nothing waits for a disk, on machines that have such a place."""
 
@@ -39,6 +43,8 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
     print_blob=False,
+    phases=(Phase.explicit, Phase.generate),  # that a test fails is enough: nobody looks at the smallest example
+    report_multiple_bugs=False,
 )
 
 
@@ -68,8 +74,8 @@ class Verdict:
 class Trial:
     """A pytest plugin which, in the place of running the tests once, runs them once over each breakage.
 
-    Only tests that get to what is broken are run, those first that have noticed something before. All of them have to
-    pass without any breakage.
+    Only tests that get to what is broken are run, the quickest first, but for those that have just noticed something.
+    All of them have to pass without any breakage.
     """
 
     def __init__(self, breakages: Sequence[Breakage], tell: Callable[[int, Verdict], None]) -> None:
@@ -86,30 +92,39 @@ class Trial:
         if not items:
             self.control = "there are no tests"
             return True
-        root, before = session.config.rootpath, _seconds_of_children()
+        root = session.config.rootpath
+        reached: Reached = {}
+        seconds: dict[str, float] = {}
         with tempfile.TemporaryDirectory() as folder:
             watch = Watch(
                 Path(folder) / "coverage", [each.lines[0] for each in self.breakages if each.lines is not None]
             )
             self.control = _noticed(items, root, watch=watch)
-            reached = watch.reached() if self.control is None else {}
+            if self.control is None:
+                reached, seconds = watch.reached(), watch.seconds()
         if self.control is not None:
             return True
-        limit = max(CPU_SECONDS_MIN, int(CPU_MARGIN * (_seconds_of_children() - before)))
+        items.sort(key=lambda item: seconds[item.nodeid])
         for number, breakage in enumerate(self.breakages):
             chosen = [item for item in items if _gets_there(item, breakage, reached)]
+            limit = CPU_SECONDS_MIN + int(CPU_MARGIN * sum(seconds[item.nodeid] for item in chosen))
             noticed_by = _noticed(chosen, root, breakage.apply, limit) if chosen else None
             self.tell(number, Verdict(breakage.label, noticed_by))
-            items.sort(key=lambda item: item.nodeid != noticed_by)
+            if noticed_by and seconds.get(noticed_by, QUICK_SECONDS) < QUICK_SECONDS:
+                items.sort(key=lambda item: item.nodeid != noticed_by)
         return True
 
 
 class Watch:
-    """Notes, in the process that runs the tests, which of them runs which line; its parent reads the notes."""
+    """Notes, in the process that runs the tests, which of them runs which line, and for how long each of them runs.
+
+    Its parent reads the notes.
+    """
 
     def __init__(self, data: Path, files: Iterable[str]) -> None:
-        """Watch these files, and keep the notes in a file of its own."""
+        """Watch these files, and keep the notes in files of its own."""
         self._data = str(data)
+        self._times, self._began = data.with_suffix(".json"), dict[str, float]()
         self._watching = Coverage(data_file=self._data, include=sorted(set(files)), config_file=False, messages=False)
 
     def start(self) -> None:
@@ -118,12 +133,20 @@ class Watch:
 
     def turn_to(self, test: str) -> None:
         """Note what follows under this test."""
+        self._began[test] = time.perf_counter()
         self._watching.switch_context(test)
 
     def end(self) -> None:
         """Keep the notes."""
         self._watching.stop()
         self._watching.save()
+        ends = [*self._began.values(), time.perf_counter()][1:]
+        took = {test: end - began for (test, began), end in zip(self._began.items(), ends, strict=True)}
+        self._times.write_text(json.dumps(took), "utf-8")
+
+    def seconds(self) -> dict[str, float]:
+        """How long each test took, watched."""
+        return dict(json.loads(self._times.read_text("utf-8")))
 
     def reached(self) -> Reached:
         """What was noted."""
@@ -156,11 +179,6 @@ def try_all(
         options = [*PYTEST_OPTIONS, f"--rootdir={root}", f"--basetemp={folder}/pytest"]
         pytest.main([*tests, *options], plugins=[trial])
     return trial.control
-
-
-def _seconds_of_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _noticed(
