@@ -35,7 +35,13 @@ from jobledger.domain.schedules.operating import (
     triggered,
 )
 from jobledger.domain.schedules.ports import ScheduleAppend
-from jobledger.domain.schedules.state import SNAPSHOT_EVERY, ScheduleState, evolve_schedule, schedule_stream
+from jobledger.domain.schedules.state import (
+    SNAPSHOT_EVERY,
+    ScheduleState,
+    advance_schedule,
+    evolve_schedule,
+    schedule_stream,
+)
 from jobledger.domain.store.base import require_expected
 from jobledger.domain.store.executing import CONFLICTS_MAX, cause_of, require_command_id
 from jobledger.domain.store.occurring import Occurrences, triggered_key
@@ -144,6 +150,19 @@ class Turn:
         self.jobs.appends.clear()
         self.state, self._head = drafted.state, drafted.head
 
+    def receipt_then(self, left: Sequence[RecordedEvent]) -> ScheduleReceipt:
+        """What stood when a command had left these events.
+
+        Raises:
+            HistoryCorruptError: the history up to there cannot be folded.
+        """
+        namespace, sequence = self._setting.namespace, left[-1].sequence
+        state = self._session.schedule_snapshot(namespace, self._name, sequence)
+        stream, after = left[-1].stream, state.sequence if state else 0
+        for stored in self._session.records(stream, after=after, upto=sequence, limit=SNAPSHOT_EVERY):
+            state = advance_schedule(state, read(stored))
+        return ScheduleReceipt(self._name, sequence, state.next_at if state else None)
+
     def receipt(self, *, reused: bool) -> ScheduleReceipt:
         """What stands now."""
         state = self.state
@@ -213,7 +232,7 @@ class ScheduleCommands:
             turn.write(facts, cause)
             return turn.receipt(reused=False)
 
-        return self._run(schedule.name, "put", mark, command_id, work, lambda turn, _: turn.receipt(reused=False))
+        return self._run(schedule.name, "put", mark, command_id, work, Turn.receipt_then)
 
     def hold(
         self, name: str, *, by: str, reason: str, expected_sequence: int | None = None, command_id: str | None = None
@@ -349,7 +368,7 @@ class ScheduleCommands:
             return turn.receipt(reused=False)
 
         mark = [by, reason, expected]
-        return self._run(name, what, mark, command_id, work, lambda turn, _: turn.receipt(reused=False))
+        return self._run(name, what, mark, command_id, work, Turn.receipt_then)
 
     def _run(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
-from jobledger import JobStore, ManualClock, Schedule, State
+from jobledger import JobStore, ManualClock, Schedule, ScheduleReceipt, State
 from jobledger.domain.schedule_events import ScheduleFired, ScheduleSkipped
 from tests.contracts.jobs import created, refuses
 from tests.contracts.schedules import BY, WHY, end, fired, jobs_of, put, skipped
@@ -39,6 +41,35 @@ def test_a_repeated_command_is_answered_as_the_first_time(store: JobStore) -> No
     assert store.schedules.put(schedule, **BY, command_id="c1") == first
     refuses("command_changed", store.schedules.put, Schedule("s", "index", every=61), **BY, command_id="c1")
     refuses("command_changed", store.schedules.hold, "s", **WHY, command_id="c1")
+
+
+def test_a_repeated_command_is_told_of_its_own_time_whatever_came_after(store: JobStore, clock: ManualClock) -> None:
+    """Each receipt is the first one, also behind more events than are folded at once."""
+    asked: list[tuple[Callable[[], ScheduleReceipt], ScheduleReceipt]] = []
+
+    def ask(command: Callable[[], ScheduleReceipt]) -> None:
+        asked.append((command, command()))
+        clock.advance(MINUTE)
+        store.schedules.fire_due()
+
+    for number in range(55):
+        hold, release = f"h{number}", f"r{number}"
+        if number % 27 == 0:
+            ask(
+                partial(
+                    store.schedules.put,
+                    Schedule("s", "index", every=60, priority=number),
+                    **BY,
+                    command_id=f"p{number}",
+                )
+            )
+        ask(partial(store.schedules.hold, "s", **WHY, command_id=hold))
+        ask(partial(store.schedules.release, "s", **WHY, command_id=release))
+    ask(partial(store.schedules.remove, "s", **WHY, command_id="gone"))
+
+    assert asked[-1][1].sequence > 200
+    assert [command() for command, _ in asked] == [told for _, told in asked]
+    assert [told.next_at is None for _, told in asked[-2:]] == [False, True]
 
 
 def test_a_change_never_fires_a_past_instant_again(store: JobStore, clock: ManualClock) -> None:

@@ -12,8 +12,10 @@ from jobledger.domain import history as records
 from jobledger.domain.errors import OutcomeUnknownError, StoreUnavailableError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.store import JobCommands, Setting
+from jobledger.domain.store.firing import FiringCommands
 from tests.proof.history import Entry
 from tests.proof.simulated import SimulatedStorage
+from tests.proof.simulated_schedules import INTERVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from jobledger.domain.job import Job
     from jobledger.domain.policies import Policy
     from jobledger.domain.ports import Entropy, Session
+    from jobledger.domain.schedules.state import ScheduleState
     from tests.proof.simulated import World
 
 NAMESPACE: Final = "default"
@@ -32,6 +35,7 @@ class Backend(Protocol):
     """What a simulation asks of the store it runs over, beside the commands."""
 
     commands: JobCommands
+    schedules: FiringCommands
 
     def length(self) -> int:
         """The last position of the log."""
@@ -51,6 +55,10 @@ class Backend(Protocol):
 
     def job(self, job_id: str) -> Job:
         """A job as it stands."""
+        ...
+
+    def schedule(self, name: str) -> ScheduleState | None:
+        """A schedule as it stands, also one that was removed."""
         ...
 
     def version(self, job_id: str, resource: str) -> int:
@@ -76,7 +84,9 @@ class SimulatedBackend:
     def __init__(self, world: World, entropy: Entropy, policies: Mapping[str, Policy]) -> None:
         """Start empty."""
         self.storage = SimulatedStorage(world)
-        self.commands = JobCommands(Setting(cast("Any", self.storage), entropy, NAMESPACE, policies))
+        setting = Setting(cast("Any", self.storage), entropy, NAMESPACE, policies)
+        self.commands = JobCommands(setting)
+        self.schedules = FiringCommands(setting, INTERVALS)
 
     def length(self) -> int:
         """The last position of the log."""
@@ -107,6 +117,11 @@ class SimulatedBackend:
     def job(self, job_id: str) -> Job:
         """A job as it stands."""
         return self.storage.rows[job_id][0]
+
+    def schedule(self, name: str) -> ScheduleState | None:
+        """A schedule as it stands, also one that was removed."""
+        loaded = self.storage.schedules.get(name)
+        return loaded.state if loaded else None
 
     def version(self, job_id: str, resource: str) -> int:
         """The version of a resource of a job's owner."""
@@ -148,7 +163,9 @@ class RealBackend:
     ) -> None:
         """Run over ``storage``."""
         self.storage = storage
-        self.commands = JobCommands(Setting(_Broken(storage, world), entropy, NAMESPACE, policies))
+        setting = Setting(_Broken(storage, world), entropy, NAMESPACE, policies)
+        self.commands = JobCommands(setting)
+        self.schedules = FiringCommands(setting, INTERVALS)
 
     def length(self) -> int:
         """The last position of the log."""
@@ -185,6 +202,12 @@ class RealBackend:
         """A job as it stands."""
         with self.storage.reading() as reader:
             return reader.load([job_id])[job_id].job
+
+    def schedule(self, name: str) -> ScheduleState | None:
+        """A schedule as it stands, also one that was removed."""
+        with self.storage.reading() as reader:
+            loaded = reader.schedules(NAMESPACE, [name]).get(name)
+        return loaded.state if loaded else None
 
     def version(self, job_id: str, resource: str) -> int:
         """The version of a resource of a job's owner."""

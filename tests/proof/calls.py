@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from jobledger.domain.decisions.creating import JobRequest
 from jobledger.domain.errors import JobledgerError, OutcomeUnknownError
 from jobledger.domain.lease import Fence
+from jobledger.domain.schedules.definition import Schedule
 from jobledger.domain.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jobledger.domain.store import JobCommands
+    from jobledger.domain.store.firing import FiringCommands
     from tests.proof.history import Operation, Result
 
 FENCED: Final = frozenset(
@@ -21,9 +23,11 @@ FENCED: Final = frozenset(
 """What a worker asks under its fence."""
 
 
-def call(commands: JobCommands, operation: Operation) -> tuple[Result, str, Any]:
+def call(commands: JobCommands, schedules: FiringCommands, operation: Operation) -> tuple[Result, str, Any]:
     """Ask the real commands; only errors of jobledger are answers, any other is let through."""
     try:
+        if operation.name.startswith("schedule."):
+            return "ok", "", _SCHEDULE_CALLS[operation.command](schedules, operation)
         return "ok", "", _CALLS[operation.name](commands, operation)
     except OutcomeUnknownError as unknown:
         return "unknown", unknown.code, None
@@ -75,4 +79,24 @@ _CALLS: Final[dict[str, Callable[[Any, Operation], Any]]] = {
         )
     },
     **{name: _under_a_fence(name) for name in FENCED},
+}
+
+
+def _put(schedules: FiringCommands, operation: Operation) -> Any:
+    asked = dict(operation.arguments)
+    return schedules.put(Schedule(**asked["schedule"]), by=asked["by"], command_id=operation.command_id)
+
+
+def _on_a_schedule(name: str) -> Callable[[FiringCommands, Operation], Any]:
+    def ask(schedules: FiringCommands, operation: Operation) -> Any:
+        return getattr(schedules, name)(**operation.arguments, command_id=operation.command_id)
+
+    return ask
+
+
+_SCHEDULE_CALLS: Final[dict[str, Callable[[Any, Operation], Any]]] = {
+    "fire_due": lambda schedules, operation: schedules.fire_due(**operation.arguments),
+    "backfill": lambda schedules, operation: schedules.backfill(**operation.arguments),
+    "put": _put,
+    **{name: _on_a_schedule(name) for name in ("hold", "release", "remove", "trigger")},
 }

@@ -11,6 +11,7 @@ from tests.proof.invariants import (
     HARNESS_INVARIANTS,
     HISTORY_INVARIANTS,
     INVARIANTS,
+    SCHEDULE_STEP_INVARIANTS,
     STEP_INVARIANTS,
     Invariant,
 )
@@ -28,10 +29,12 @@ reachable state of a small scope. `scripts/simulate` holds all of them against r
 messages, crashes, and clocks that jump, over the simulated store and over the real ones. It has to notice every rule
 that `tests/proof/mutants.py` breaks on purpose. `scripts/prove` runs both at full size.
 
+Schedules are simulated with intervals; what cron expressions and time zones mean is tested apart.
+
 `verify` has rules of its own, so that an auditor trusts no decision that wrote what he looks at. Whatever a promise
-notices in a log, `verify` has to notice (`tests/proof/test_verify.py`), but for three that need what stood when an
-event was written. What clients were told stands in no store: the promises about answers are held by the simulation
-alone.
+notices in a log, `verify` has to notice (`tests/proof/test_verify.py`), but for those that need what stood when an
+event was written, and for schedules what a calendar says; that test names each of them with its reason. What clients
+were told stands in no store: the promises about answers are held by the simulation alone.
 """
 
 ASSUMPTIONS: Final = """\
@@ -64,6 +67,8 @@ NOT_PROMISED: Final = """\
 - **Acknowledged commands across an asynchronous failover.** What the new primary had not received is gone.
 - **That anything happens by a deadline.** These promises say what never happens. Work goes on when workers claim,
   expired attempts are parked when somebody sweeps, and clocks pass.
+- **That a schedule fires at its instant.** It fires when a scheduler looks, and not before; what comes late is settled
+  as the schedule says. An interval that was set while the store's clock was wrong follows the wrong clock.
 - **An order of time between jobs.** The events of one job have one order. The feed puts those of all jobs into one
   order, that of positions; recorded times need not follow it.
 """
@@ -83,7 +88,7 @@ def page() -> str:
 
 def _row(invariant: Invariant) -> str:
     kinds = (
-        (STEP_INVARIANTS, "each event"),
+        ((*STEP_INVARIANTS, *SCHEDULE_STEP_INVARIANTS), "each event"),
         (ANSWER_INVARIANTS, "each answer"),
         (HISTORY_INVARIANTS, "whole histories"),
         (HARNESS_INVARIANTS, "each answer"),

@@ -20,7 +20,9 @@ from jobledger.domain.events import (
 )
 from jobledger.domain.job import evolve
 from jobledger.domain.lease import token_digest
+from jobledger.domain.schedule_events import ScheduleEvent
 from tests.proof.index import Index, at, of
+from tests.proof.timetables import SETTLED
 from tests.proof.transitions import OF_A_GENERATION, REPORTS
 
 if TYPE_CHECKING:
@@ -59,11 +61,15 @@ def keys_are_unique(index: Index) -> Iterator[tuple[str, str]]:
 
 
 def commands_are_applied_once(index: Index) -> Iterator[tuple[str, str]]:
+    """What is due of several schedules is settled by one command, in a stream each."""
     for command_id, entries in index.caused.items():
-        first = entries[0]
-        for offset, entry in enumerate(entries):
-            if entry.stream != first.stream or entry.position != first.position + offset:
-                yield at(entry), f"command {command_id} was applied at {at(first)} before"
+        lasts: dict[str, Entry] = {}
+        for entry in entries:
+            last = lasts.get(entry.stream)
+            is_first = last is None and (not lasts or entry.command == "settle")
+            if not is_first and (last is None or entry.position != last.position + 1):
+                yield at(entry), f"command {command_id} was applied at {at(entries[0])} before"
+            lasts[entry.stream] = entry
 
 
 def epochs_count_up(index: Index) -> Iterator[tuple[str, str]]:
@@ -110,7 +116,7 @@ def acknowledged_is_in_the_log(index: Index) -> Iterator[tuple[str, str]]:
             yield of(operation), "it was acknowledged, and nothing of it is in the log"
         elif operation.ended is not None and entries[-1].position > operation.ended:
             yield of(operation), "it was acknowledged before it was in the log"
-        elif any(entry.command != operation.name for entry in entries):
+        elif any(entry.command != operation.command for entry in entries):
             yield of(operation), f"its command id belongs to a {entries[0].command}"
 
 
@@ -240,8 +246,8 @@ def told_leases_are_protected(index: Index) -> Iterator[tuple[str, str]]:
 def creates_meet_their_key(index: Index) -> Iterator[tuple[str, str]]:
     for operation, served in index.served():
         answer = served.answer
-        if not isinstance(answer, CreateReceipt):
-            continue
+        if not isinstance(answer, CreateReceipt) or operation.name == "schedule.trigger":
+            continue  # which job a trigger is told of is a promise of its own
         entries = index.streams.get(answer.job_id, [])
         event = entries[0].event if entries else None
         if operation.name != "create":
@@ -270,8 +276,8 @@ def operators_act_on_what_they_saw(index: Index) -> Iterator[tuple[str, str]]:
             continue
         first = entries[0]
         seen = [each for each in index.streams[first.stream] if each.sequence < first.sequence]
-        moved = max(each.sequence for each in seen if not isinstance(each.event, REPORTS))
-        asked = [each.arguments.get("expected_sequence") for each in operations if each.name == first.command]
+        moved = max(each.sequence for each in seen if not isinstance(each.event, (*REPORTS, *SETTLED)))
+        asked = [each.arguments.get("expected_sequence") for each in operations if each.command == first.command]
         if not any(expected in (None, moved) for expected in asked):
             yield at(first), f"it was asked for at control sequence {asked}, the job was at {moved}"
 
@@ -290,7 +296,7 @@ def claims_record_who_asked(index: Index) -> Iterator[tuple[str, str]]:
 def derived_jobs_start_where_their_origin_stood(index: Index) -> Iterator[tuple[str, str]]:
     for entry in index.history.log:
         event = entry.event
-        if not isinstance(event, Created) or event.origin is None:
+        if not isinstance(event, Created) or event.origin is None or event.origin.how == "occurrence":
             continue
         source = [each for each in index.streams.get(event.origin.of, []) if each.sequence <= event.origin.sequence]
         if event.origin.how == "rerun" and not any(_is_end(each) for each in source):
@@ -381,7 +387,7 @@ def followers_miss_nothing(index: Index) -> Iterator[tuple[str, str]]:
     followed = index.history.followed
     if followed is None:
         return
-    jobs = [entry.position for entry in index.history.log if not isinstance(entry.event, EpochAdvanced)]
+    jobs = [entry.position for entry in index.history.log if not isinstance(entry.event, EpochAdvanced | ScheduleEvent)]
     if list(followed) != jobs[: len(followed)]:
         gap = next((one for one, other in zip(jobs, followed, strict=False) if one != other), None)
         yield "the feed", f"the follower was not given position {gap} in its turn"

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from jobledger.domain.events import EpochAdvanced, JobEvent
     from jobledger.domain.job import Job
     from jobledger.domain.lease import Fence, Standing
+    from jobledger.domain.schedule_events import ScheduleEvent
+    from jobledger.domain.schedules.state import ScheduleState
 
 Result = Literal["ok", "refused", "unknown"]
 
@@ -39,7 +41,7 @@ class Entry:
     position: int
     stream: str
     sequence: int
-    event: JobEvent | EpochAdvanced
+    event: JobEvent | EpochAdvanced | ScheduleEvent
     command_id: str | None
     command: str | None = None
 
@@ -66,6 +68,11 @@ class Operation:
     answer: Any = None
     served: list[Served] = field(default_factory=list)
 
+    @property
+    def command(self) -> str:
+        """The name under which its events are recorded; commands on schedules are told apart by what they are on."""
+        return self.name.removeprefix("schedule.")
+
 
 @dataclass(slots=True)
 class Served:
@@ -85,8 +92,8 @@ class Served:
 class History:
     """All that happened in one run: the log, what clients saw, and the rows that the store ended with.
 
-    ``jobs`` are the status rows; ``resources`` maps (namespace, owner, name) to version and value; ``followed`` are the
-    positions that a follower of the feed received, in that order.
+    ``jobs`` are the status rows, ``schedules`` the rows of schedules by name; ``resources`` maps (namespace, owner,
+    name) to version and value; ``followed`` are the positions that a follower of the feed received, in that order.
     """
 
     log: Sequence[Entry]
@@ -94,6 +101,7 @@ class History:
     jobs: Mapping[str, Job] = field(default_factory=dict)
     resources: Mapping[tuple[str, str, str], tuple[int, Any]] | None = None
     followed: Sequence[int] | None = None
+    schedules: Mapping[str, ScheduleState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

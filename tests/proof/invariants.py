@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from jobledger.domain.events import EpochAdvanced, JobEvent
 from jobledger.domain.job import evolve
+from jobledger.domain.schedule_events import ScheduleEvent
+from jobledger.domain.schedules.state import evolve_schedule
 from tests.proof.history import Transition, Violation
 from tests.proof.index import Index
 from tests.proof.invariant import Invariant
 from tests.proof.invariants_runs import ANSWER_INVARIANTS, HARNESS_INVARIANTS, HISTORY_INVARIANTS
+from tests.proof.invariants_schedules import EVENTS, SCHEDULE_STEP_INVARIANTS
 from tests.proof.invariants_steps import STEP_INVARIANTS
+from tests.proof.timetables import ScheduleStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,11 +34,13 @@ __all__ = [
     "HARNESS_INVARIANTS",
     "HISTORY_INVARIANTS",
     "INVARIANTS",
+    "SCHEDULE_STEP_INVARIANTS",
     "STEP_INVARIANTS",
     "Invariant",
     "check_answer",
     "check_history",
     "check_log",
+    "check_schedule_step",
     "check_step",
 ]
 
@@ -42,12 +48,20 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     *STEP_INVARIANTS,
     *ANSWER_INVARIANTS,
     *HISTORY_INVARIANTS,
+    *SCHEDULE_STEP_INVARIANTS,
     *HARNESS_INVARIANTS,
 )
 
 _FOR_EVENT: Final[dict[type, tuple[tuple[str, Callable[[Any], Any]], ...]]] = {
     event: tuple((each.name, each.check) for each in STEP_INVARIANTS if not each.events or event in each.events)
     for event in get_args(JobEvent)
+}
+
+_FOR_SCHEDULE_EVENT: Final[dict[type, tuple[tuple[str, Callable[[Any], Any]], ...]]] = {
+    event: tuple(
+        (each.name, each.check) for each in SCHEDULE_STEP_INVARIANTS if not each.events or event in each.events
+    )
+    for event in EVENTS
 }
 
 
@@ -81,6 +95,14 @@ def check_step(
     return broken
 
 
+def check_schedule_step(step: ScheduleStep) -> list[Violation]:
+    """Hold one event of a schedule on its way against every invariant that speaks of it."""
+    event = step.event
+    where = f"{step.after.stream}#{step.after.sequence} ({type(event).__name__})"
+    found = [(name, check(step)) for name, check in _FOR_SCHEDULE_EVENT[type(event)]]
+    return [Violation(name, where, text) for name, text in found if text is not None]
+
+
 def check_answer(answered: Answered) -> list[Violation]:
     """Hold one answer of a command on a job against what it was decided on."""
     found = [(each.name, each.check(answered)) for each in ANSWER_INVARIANTS]
@@ -99,9 +121,22 @@ def check_log(history: History) -> list[Violation]:
     """Hold every event of a log against the step invariants, folding it anew; for stores that show no standings."""
     streams: dict[str, list[Entry]] = {}
     for entry in history.log:
-        if not isinstance(entry.event, EpochAdvanced):
+        if not isinstance(entry.event, EpochAdvanced | ScheduleEvent):
             streams.setdefault(entry.stream, []).append(entry)
-    return [broken for stream, entries in streams.items() for broken in _check_stream(stream, entries)]
+    return [
+        *_check_schedules(history),
+        *(broken for stream, entries in streams.items() for broken in _check_stream(stream, entries)),
+    ]
+
+
+def _check_schedules(history: History) -> Iterator[Violation]:
+    """What a log shows of schedules; it does not tell which instants a new definition settled before their jitter."""
+    states: dict[str, Any] = {}
+    for entry in history.log:
+        if isinstance(entry.event, ScheduleEvent):
+            before = states.get(entry.stream)
+            after = states[entry.stream] = evolve_schedule(before, entry.event)
+            yield from check_schedule_step(ScheduleStep(before, entry.event, after, is_put=True))
 
 
 def _check_stream(stream: str, entries: list[Entry]) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.proof import histories, refusals
 from tests.proof.invariant import Invariant
+from tests.proof.invariants_schedules import SCHEDULE_HISTORY_INVARIANTS, SCHEDULER_INVARIANTS
 
 HISTORY_INVARIANTS: Final[tuple[Invariant, ...]] = (
     Invariant(
@@ -175,6 +176,7 @@ HISTORY_INVARIANTS: Final[tuple[Invariant, ...]] = (
         "I40",
         group="The feed",
     ),
+    *SCHEDULE_HISTORY_INVARIANTS,
 )
 
 ANSWER_INVARIANTS: Final[tuple[Invariant, ...]] = (
@@ -193,5 +195,6 @@ HARNESS_INVARIANTS: Final[tuple[Invariant, ...]] = (
         lambda _: None,
         group="Answers",
     ),
+    *SCHEDULER_INVARIANTS,
 )
 """What the harness itself notices, rather than a predicate."""

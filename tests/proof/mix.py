@@ -13,7 +13,9 @@ FAULTS: Final = (
     *("lost_requests", "lost_replies", "late_requests", "twice", "crashes", "stops"),
     *("jumps", "gaps", "outages", "lost_commits", "undone_commits", "copied_fences", "forgeries", "reused_ids"),
 )
-ACTORS: Final = ("ann", "bob", "w1", "w2", "w3", "client", "sweeper", "deployer", "follower")
+SCHEDULING: Final = ("planner", "s1", "s2")
+"""Who acts only where there are schedules."""
+ACTORS: Final = ("ann", "bob", "w1", "w2", "w3", "client", "sweeper", "deployer", "follower", *SCHEDULING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Mix:
     """How likely an attempt goes on instead of ending."""
     few_controls: float = 0.0
     defies_holds: float = 0.0
+    schedules: int = 0
+    rest: int = 5
+    """For how long a scheduler looks away, at most."""
+    overlap: str = "skip"
+    catch_up: str = "one"
     actors: tuple[str, ...] = ACTORS
 
     @classmethod
@@ -96,6 +103,10 @@ class Mix:
             patience=draw((0.5, 0.7, 0.85)),
             few_controls=draw((0, 0, 0.5)),
             defies_holds=draw((0, 0.2, 0.5)),
+            schedules=draw((0, 0, 0, 0, 1, 2)),
+            rest=draw((3, 10, 140)),
+            overlap=draw(("skip", "queue", "allow")),
+            catch_up=draw(("none", "one", "all")),
         )
 
     def told(self) -> str:

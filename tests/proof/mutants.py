@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.proof.mutants_fence import CLAIM_MUTANTS, FENCE_MUTANTS, RECOVERY_MUTANTS
+from tests.proof.mutants_schedules import SCHEDULE_MUTANTS
 from tests.proof.mutants_store import STORE_MUTANTS
 from tests.proof.mutants_writes import (
     CREATION_MUTANTS,
@@ -31,5 +32,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
         *CREATION_MUTANTS,
         *FOLD_MUTANTS,
         *STORE_MUTANTS,
+        *SCHEDULE_MUTANTS,
     )
 }

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
 
-JUDGES: Final = ("folding", "histories", "index", "invariants", "mutating", "quick", "transitions")
+JUDGES: Final = (
+    *("folding", "histories", "index", "invariants", "mutating", "occurrences", "quick", "timetables", "transitions"),
+)
 """Modules of the proof whose own use of a rule stays whole, whatever is broken: they judge."""
 
-Scope = Literal["decision", "creation", "store"]
+Scope = Literal["decision", "creation", "store", "schedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Mutant:
     """A rule that is broken on purpose, under a name, with a sentence on what is broken.
 
     ``twins`` maps each function to the one that stands in for it. ``scope`` says where it shows: in the pure decisions
-    and the fold of one job (``decision``), in those that make jobs (``creation``), or where commands meet a store.
+    and the fold of one job (``decision``), in those that make jobs (``creation``), where commands meet a store, or in
+    the rules of schedules.
     """
 
     name: str

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import history
 from jobledger.domain import job as job_module
-from jobledger.domain.history import RecordedEvent
+from jobledger.domain.history import Cause, RecordedEvent
 from jobledger.domain.policies import Policy
+from jobledger.domain.store import executing
 from tests.proof.mutating import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jobledger.domain.events import Event
-    from jobledger.domain.history import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,11 @@ def read(stored: Any) -> RecordedEvent:
     )
 
 
+def cause_of(name: str, arguments: Any, command_id: str) -> Cause:
+    """The identity of a command: its arguments as they read, in the place of their digest."""
+    return Cause(id=command_id, name=name, arguments=repr(arguments))
+
+
 class _RememberedPolicy:
     """Policies are read from their stored form anew at every look; a simulation has one, and looks very often."""
 
@@ -78,6 +83,7 @@ def without_encoding() -> Generator[None]:
         replaced(history.record, record),
         replaced(history.record_all, record_all),
         replaced(history.read, read),
+        replaced(executing.cause_of, cause_of),
         replaced(policy_of, _RememberedPolicy()),
     ):
         yield

@@ -16,14 +16,17 @@ from jobledger.domain.decisions.claiming import Claimable
 from jobledger.domain.errors import InvalidRequestError, OutcomeUnknownError, StoreUnavailableError
 from jobledger.domain.lease import Standing
 from jobledger.domain.ports import GroupRow, Loaded, Positioned, ResourceRow, UnitRow
+from tests.proof.simulated_schedules import ScheduleTables
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from jobledger.domain.job import Job
     from jobledger.domain.lease import LeaseRow
     from jobledger.domain.ports import Append, Inherit
+    from jobledger.domain.schedules.ports import LoadedSchedule, ScheduleAppend
+    from jobledger.domain.schedules.state import ScheduleState
     from tests.proof.plain import Plain
 
 Ending = Literal["kept", "lost", "undone"]
@@ -58,6 +61,9 @@ class World:
     def written(self, append: Append, decided: Standing | None, met: Standing | None) -> None:
         """An append was written: ``decided`` is what it was decided on, ``met`` what stood when it was written."""
 
+    def settled(self, append: ScheduleAppend, before: ScheduleState | None, seen: Mapping[str, Job]) -> None:
+        """A schedule's events were written, decided on ``before`` and on these jobs as they were seen."""
+
     def conflicted(self, precondition: str) -> None:
         """An append was refused, because others had come in between."""
 
@@ -65,11 +71,12 @@ class World:
         """Something happened that no fault explains."""
 
 
-class SimulatedSession:
+class SimulatedSession(ScheduleTables):
     """One transaction: it sees the tables as they are, writes them at once, and can undo what it wrote."""
 
     def __init__(self, storage: SimulatedStorage) -> None:
         """Look at the tables of ``storage``."""
+        super().__init__()
         self._storage = storage
         self._loaded: dict[str, Loaded] = {}
         self._read_at: datetime | None = None
@@ -84,11 +91,16 @@ class SimulatedSession:
         """Whether there is anything to commit."""
         return bool(self._undo)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed since it began but what it wrote itself, and the clock stands as it was read."""
+        return self._seen == self._storage.changes and self._read_at == self._storage.world.now
+
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def now(self) -> datetime:
         """The store's clock; others may come in before it is read."""
-        if self._loaded and self._read_at is None:
+        if (self._loaded or self.has_seen_schedules) and self._read_at is None:
             self._storage.world.before_clock()
         self._read_at = self._storage.world.now
         return self._read_at
@@ -205,8 +217,7 @@ class SimulatedSession:
         if not appends:
             return []
         world, storage = self._storage.world, self._storage
-        world.before_write()
-        is_undisturbed = self._seen == storage.changes and self._read_at == world.now
+        is_undisturbed = self._comes_in()
         answers = []
         for append in appends:
             met = self._standing(append.job.id, storage.rows, world.now)
@@ -221,7 +232,16 @@ class SimulatedSession:
                 world.conflicted(failed)
             answers.append(failed)
         storage.changes += 1
+        if is_undisturbed:
+            self._seen = storage.changes  # what this transaction itself wrote does not disturb it
         return answers
+
+    def _comes_in(self) -> bool:
+        """Others have their chance to come in, unless this one has begun to write; answers whether nobody has."""
+        world = self._storage.world
+        if not self._undo:
+            world.before_write()
+        return self.is_current
 
     def decided(self, job_id: str) -> Standing | None:
         """What the command on a job was decided on."""
@@ -330,6 +350,10 @@ class SimulatedSession:
 
     def tell(self) -> None:
         """Tell the world what was committed."""
+        if self._settled:
+            seen = {job_id: loaded.job for job_id, loaded in self._loaded.items()}
+            for settled, before in self._settled:
+                self._storage.world.settled(settled, before, seen)
         for append, decided, met in self._written:
             self._storage.world.written(append, decided, met)
 
@@ -345,6 +369,7 @@ class SimulatedStorage:
         self.units: dict[str, dict[str, UnitRow]] = {}
         self.resources: dict[tuple[str, str, str], ResourceRow] = {}
         self.groups: dict[tuple[str, str], GroupRow] = {}
+        self.schedules: dict[str, LoadedSchedule] = {}
         self.submissions: dict[tuple[str, str, str], str] = {}
         self.log: list[Plain] = []
         self.streams: dict[str, list[Plain]] = {}
@@ -357,30 +382,55 @@ class SimulatedStorage:
         """A view of now: nobody comes between while it is open."""
         yield SimulatedSession(self)
 
-    @contextmanager
-    def writing(self, patience: timedelta, connection: object | None = None) -> Generator[SimulatedSession]:
-        """A transaction that may be lost, undone, or come too late.
+    def writing(self, patience: timedelta, connection: object | None = None) -> _Transaction:
+        """A transaction that may be lost, undone, or come too late."""
+        del patience
+        return _Transaction(self, connection)
+
+    def wait(self, timeout: timedelta) -> None:
+        """Nobody waits in a simulation."""
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+class _Transaction:
+    """What ``writing`` enters: a class, since a simulation enters very many."""
+
+    __slots__ = ("_connection", "_session", "_storage")
+
+    def __init__(self, storage: SimulatedStorage, connection: object | None) -> None:
+        self._storage, self._connection = storage, connection
+
+    def __enter__(self) -> SimulatedSession:
+        """Begin.
 
         Raises:
             StoreUnavailableError: the store is down.
-            OutcomeUnknownError: nobody was told what became of it.
         """
-        del patience
-        if connection is not None:
+        if self._connection is not None:
             raise InvalidRequestError("connection", "a simulated store has none")
-        if self.world.is_down():
+        world = self._storage.world
+        if world.is_down():
             reason = "the store is down"
             raise StoreUnavailableError(reason)
-        session = SimulatedSession(self)
-        self.world.began(session)
-        try:
-            yield session
-        except BaseException:
+        self._session = SimulatedSession(self._storage)
+        world.began(self._session)
+        return self._session
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traced: object) -> None:
+        """End as the world decides.
+
+        Raises:
+            OutcomeUnknownError: nobody was told what became of it.
+        """
+        session = self._session
+        if kind is not None:
             session.undo()
-            raise
+            return
         if not session.has_written:
             return
-        ending = self.world.ending()
+        ending = self._storage.world.ending()
         if ending == "undone":
             session.undo()
         else:
@@ -388,9 +438,3 @@ class SimulatedStorage:
         if ending != "kept":
             reason = "the connection broke"
             raise OutcomeUnknownError(reason)
-
-    def wait(self, timeout: timedelta) -> None:
-        """Nobody waits in a simulation."""
-
-    def close(self) -> None:
-        """There is nothing to give back."""

@@ -14,21 +14,28 @@ from typing import TYPE_CHECKING, Any, Final
 from jobledger.domain.answers import ControlReceipt, CreateReceipt, ExecutionResult
 from jobledger.domain.job import TERMINAL, evolve
 from jobledger.domain.policies import Policy
+from jobledger.domain.schedules.answers import FiringReport
+from jobledger.domain.schedules.state import evolve_schedule
 from tests.proof.actors import LIVES, Actor
+from tests.proof.actors_schedules import SCHEDULING_LIVES
 from tests.proof.backends import SimulatedBackend
 from tests.proof.calls import call
 from tests.proof.history import History, Operation, Served, Violation
-from tests.proof.invariants import check_answer, check_history, check_log, check_step
+from tests.proof.invariants import check_answer, check_history, check_log, check_schedule_step, check_step
 from tests.proof.mix import Mix
 from tests.proof.refusals import Answered
 from tests.proof.runs import CountingEntropy, Moment, Run, tight_policy
 from tests.proof.simulated import Ending, World
+from tests.proof.timetables import ScheduleStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
     from jobledger.domain.ports import Append, Entropy
+    from jobledger.domain.schedules.ports import ScheduleAppend
+    from jobledger.domain.schedules.state import ScheduleState
     from tests.proof.actors import Life
     from tests.proof.backends import Backend
     from tests.proof.simulated import SimulatedSession
@@ -40,7 +47,8 @@ LATENCIES: Final = tuple(
     (there, back, there + back + more) for there in (0, 0, 1, 2) for back in (0, 1) for more in (1, 3)
 )
 """How many ticks a request and its reply take, and how long its sender waits for it."""
-
+UNNAMED: Final = frozenset({"read", "claim_next", "recover_expired", "schedule.fire_due", "schedule.backfill"})
+"""What is asked without a command id: repeating it is another request."""
 
 Maker = "Callable[[World, Entropy, Mapping[str, Policy]], Backend]"
 
@@ -97,8 +105,9 @@ class Simulation(World):
         mix = self.mix
         policy = tight_policy(mix.lease, mix.interrupts_max, mix.failures_max)
         self.backend: Backend = make(self, self._entropy, {"tight": policy})
+        lives = {**LIVES, **(SCHEDULING_LIVES if mix.schedules else {})}
         self._actors = [
-            LIVES[name](name, self, number) for number, name in enumerate(LIVES, start=1) if name in self.mix.actors
+            lives[name](name, self, number) for number, name in enumerate(lives, start=1) if name in mix.actors
         ]
 
     # Time -------------------------------------------------------------------------------------------------------------
@@ -121,7 +130,8 @@ class Simulation(World):
     def _step(self) -> None:
         self.taken += 1
         time, _, happen, about = heapq.heappop(self._waiting)
-        self._pass(time)
+        if time > self.time:
+            self._pass(time)
         happen(*about)
 
     def _pass(self, time: int) -> None:
@@ -235,14 +245,16 @@ class Simulation(World):
                 asked = operation.arguments
                 result, code, answer = "ok", "", self.backend.feed(asked["after"], asked["limit"])
             else:
-                result, code, answer = call(self.backend.commands, operation)
+                result, code, answer = call(self.backend.commands, self.backend.schedules, operation)
         except Exception as surprise:  # noqa: BLE001  # whatever a broken rule raises is what is looked for
             result, code, answer = "unknown", type(surprise).__name__, None
             self.surprised(f"{operation.name} raised {type(surprise).__name__}: {surprise}")
-        if operation.command_id is None and operation.name not in ("read", "claim_next", "recover_expired"):
+        if operation.command_id is None and operation.name not in UNNAMED:
             operation.command_id = entropy.first
         if is_new:
             self._judge_answer(operation, result, code)
+        elif isinstance(answer, FiringReport):
+            self._judge_firing(answer)
         entropy.first = first
         self._serving, self._sessions = outer
         self._turn += 1
@@ -274,6 +286,17 @@ class Simulation(World):
             group = operation.arguments.get("group")
             epoch = session.epochs_seen.get(group, 0) if group else 0
             self.violations += check_answer(Answered(operation, standing, epoch, code))
+
+    def _judge_firing(self, report: FiringReport) -> None:
+        """A scheduler that nobody disturbed, and for which no clock was set, leaves nothing due."""
+        last = self._sessions[-1] if self._sessions else None
+        if not isinstance(self.backend, SimulatedBackend) or last is None or not last.is_current:
+            return
+        with self.backend.storage.reading() as reader:
+            due = reader.due_schedules("", after=None, limit=10)
+        for each in due:
+            text = f"it was due at {each.due_at.isoformat()}, and is so still after {report}"
+            self.violations.append(Violation("nothing_due", f"schedule {each.name}", text))
 
     def began(self, session: SimulatedSession) -> None:
         """Remember the transactions of the operation that is served."""
@@ -321,7 +344,8 @@ class Simulation(World):
         if mix.lost_commits or mix.undone_commits:
             chance = self.random.random()
             if chance < mix.lost_commits:
-                self.noted.add("commit_reply_lost")
+                is_firing = self._serving is not None and self._serving.name == "schedule.fire_due"
+                self.noted.add("firing_reply_lost" if is_firing else "commit_reply_lost")
                 self._tell("committed, and the connection broke", self._serving)
                 return "lost"
             if chance < mix.lost_commits + mix.undone_commits:
@@ -344,9 +368,29 @@ class Simulation(World):
         if records and before != append.job:
             self.violations.append(Violation("rows", append.job.id, "the status row is not the fold of its events"))
 
+    def settled(self, append: ScheduleAppend, before: ScheduleState | None, seen: Mapping[str, Job]) -> None:
+        """Judge each event of a schedule as it is written."""
+        ended = {job.id: job.updated_at if job.is_terminal else None for job in seen.values()}
+        is_put = self._serving is not None and self._serving.name == "schedule.put"
+        records: Any = append.records
+        for stored in records:
+            after = evolve_schedule(before, stored.event)
+            self.violations += check_schedule_step(ScheduleStep(before, stored.event, after, ended, is_put))
+            before = after
+        if before != append.state:
+            self.violations.append(Violation("schedule_rows", append.state.stream, "its row is not the fold"))
+
+    def learn_occurrences(self) -> None:
+        """Let everybody know the newest job of each schedule."""
+        for number in range(1, self.mix.schedules + 1):
+            state = self.backend.schedule(f"s{number}")
+            job_id = state.last_job_id if state else None
+            if job_id is not None and job_id not in self.jobs:
+                self.jobs.append(job_id)
+
     def conflicted(self, precondition: str) -> None:
         """Others came in between."""
-        self.noted.add("conflict")
+        self.noted.add("schedule_conflict" if precondition == "schedule" else "conflict")
         self._tell(f"its precondition {precondition!r} no longer holds: it is decided on anew", self._serving)
 
     def surprised(self, text: str) -> None:
@@ -363,4 +407,6 @@ class Simulation(World):
 
     def _history(self) -> History:
         backend = self.backend
-        return History(backend.log(), self.operations, backend.jobs(), backend.resources(), self.followed)
+        names = (f"s{number}" for number in range(1, self.mix.schedules + 1))
+        schedules = {name: state for name in names if (state := backend.schedule(name)) is not None}
+        return History(backend.log(), self.operations, backend.jobs(), backend.resources(), self.followed, schedules)

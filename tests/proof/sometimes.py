@@ -22,6 +22,7 @@ from jobledger.domain.events import (
     Resumed,
     RetryRequested,
 )
+from tests.proof.sometimes_schedules import SCHEDULE_SITUATIONS, situations_of_asking, situations_of_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,6 +82,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "clock_set_back": "the store's clock is set back",
     "crash": "a process crashes in the middle of its work",
     "store_down": "a command meets a store that is down",
+    **SCHEDULE_SITUATIONS,
 }
 """By name; ``tests.proof.simulate`` demands each of them at least ten times in 10,000 seeds."""
 
@@ -93,7 +95,7 @@ CODES: Final = frozenset(
 )
 CLAIMS_ONLY: Final = frozenset({"lease_live", "hold_in_force", "cancel_pending"})
 REUSED: Final = {"create": "create_reused", "record_unit": "unit_reused"}
-ONLY_SIMULATED: Final = frozenset({"conflict"})
+ONLY_SIMULATED: Final = frozenset({"conflict", "schedule_conflict"})
 """What a real store, which locks, never comes to."""
 
 
@@ -103,8 +105,9 @@ def situations_of(history: History, noted: Iterable[str]) -> set[str]:
     for entry in history.log:
         streams.setdefault(entry.stream, []).append(entry)
     found = set(noted)
-    for entries in streams.values():
-        found.update(_of_stream(entries))
+    for stream, entries in streams.items():
+        is_schedule = stream.startswith("schedule:")
+        found.update(situations_of_schedule(entries, streams) if is_schedule else _of_stream(entries))
     caused = {entry.command_id: entry for entry in history.log}
     for operation in history.operations:
         found.update(_of_operation(operation, caused.get(operation.command_id), streams))
@@ -113,6 +116,9 @@ def situations_of(history: History, noted: Iterable[str]) -> set[str]:
 
 
 def _of_operation(operation: Operation, last: Entry | None, streams: dict[str, list[Entry]]) -> Iterator[str]:
+    if operation.name.startswith("schedule."):
+        yield from situations_of_asking(operation)
+        return
     for number, served in enumerate(operation.served):
         if served.result == "ok":
             yield from _of_success(operation, number, last, streams)
@@ -174,7 +180,7 @@ def _of_event(  # noqa: C901, PLR0912  # a table with one case for each event
     """What one event says, given what came before; ``past`` remembers the attempt, the hold and the request."""
     match event:
         case Created(origin=origin) if origin is not None:
-            yield "rerun_made" if origin.how == "rerun" else "fork_made"
+            yield {"rerun": "rerun_made", "fork": "fork_made"}.get(origin.how, "occurrence_made")
         case Claimed():
             yield from _of_claim(leading, past)
         case LeaseRenewedLate():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jobledger.domain.answers import ControlReceipt, CreateReceipt, ExecutionResult, Lease, Renewal, UnitReceipt
 from jobledger.domain.decisions.working import Effect
@@ -10,6 +10,9 @@ from jobledger.domain.decisions.working import Effect
 if TYPE_CHECKING:
     from tests.proof.history import Entry, Operation, Served
     from tests.proof.runs import Moment, Run
+
+
+OF_SCHEDULES: Final = ("instant", "first", "last", "count", "how", "reason", "job_id", "next_at")
 
 
 def story(run: Run) -> str:
@@ -82,7 +85,9 @@ class _Names:
     """Short names for jobs, in the order in which they were made."""
 
     def __init__(self, run: Run) -> None:
-        streams = dict.fromkeys(entry.stream for entry in run.history.log if not entry.stream.startswith("group:"))
+        streams = dict.fromkeys(
+            entry.stream for entry in run.history.log if not entry.stream.startswith(("group:", "schedule:"))
+        )
         self._short = {stream: f"job-{number}" for number, stream in enumerate(streams, start=1)}
 
     def short(self, line: str) -> str:
@@ -103,7 +108,17 @@ class _Names:
         event: Any = entry.event
         told = [
             f"{name}={_value(getattr(event, name))}"
-            for name in ("generation", "cause", "outcome", "by", "expires_at", "ready_at", "retry_at", "epoch")
+            for name in (
+                "generation",
+                "cause",
+                "outcome",
+                "by",
+                "expires_at",
+                "ready_at",
+                "retry_at",
+                "epoch",
+                *OF_SCHEDULES,
+            )
             if getattr(event, name, None) is not None
         ]
         return f"{entry.stream}#{entry.sequence} {type(event).__name__} {' '.join(told)}".rstrip()

@@ -12,12 +12,19 @@ from tests.proof.invariants import (
     HARNESS_INVARIANTS,
     HISTORY_INVARIANTS,
     INVARIANTS,
+    SCHEDULE_STEP_INVARIANTS,
     STEP_INVARIANTS,
     check_answer,
     check_history,
+    check_log,
+    check_schedule_step,
     check_step,
 )
 from tests.proof.planted import ANSWERS, HISTORIES, OPEN, STEPS, log, met, stands, step
+from tests.proof.planted_schedules import LAWFUL, SCHEDULE_HISTORIES, SCHEDULE_STEPS
+from tests.proof.planted_schedules import history as history_of_schedule
+
+EVERY_HISTORY = {**HISTORIES, **SCHEDULE_HISTORIES}
 
 
 def _broken_by(transition: Transition) -> set[str]:
@@ -43,21 +50,33 @@ def test_a_planted_answer_is_noticed(name: str) -> None:
     assert name in {violation.invariant for violation in check_answer(ANSWERS[name]())}
 
 
-@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize("name", SCHEDULE_STEPS)
+def test_a_planted_step_of_a_schedule_is_noticed(name: str) -> None:
+    assert name in {violation.invariant for violation in check_schedule_step(SCHEDULE_STEPS[name]())}
+
+
+@pytest.mark.parametrize("name", LAWFUL)
+def test_a_lawful_step_of_a_schedule_is_left_alone(name: str) -> None:
+    assert check_schedule_step(LAWFUL[name]()) == []
+
+
+@pytest.mark.parametrize("name", EVERY_HISTORY)
 def test_a_planted_history_is_noticed(name: str) -> None:
-    assert name in {violation.invariant for violation in check_history(HISTORIES[name]())}
+    assert name in {violation.invariant for violation in check_history(EVERY_HISTORY[name]())}
 
 
 def test_every_invariant_has_a_planted_violation() -> None:
     assert STEPS.keys() == {invariant.name for invariant in STEP_INVARIANTS}
     assert ANSWERS.keys() == {invariant.name for invariant in ANSWER_INVARIANTS}
-    assert HISTORIES.keys() == {invariant.name for invariant in HISTORY_INVARIANTS}
+    assert SCHEDULE_STEPS.keys() == {invariant.name for invariant in SCHEDULE_STEP_INVARIANTS}
+    assert EVERY_HISTORY.keys() == {invariant.name for invariant in HISTORY_INVARIANTS}
 
 
 def test_what_is_lawful_is_left_alone() -> None:
     """That real histories are is what the simulation shows; here it is the ground that the planted ones stand on."""
     assert _broken_by(met(step(OPEN, checkpointed(1)), stands(OPEN))) == set()
     assert check_history(History(log())) == []
+    assert check_history(history_of_schedule()) == check_log(history_of_schedule()) == []
 
 
 def test_names_and_sentences_are_used_once() -> None:
@@ -67,7 +86,7 @@ def test_names_and_sentences_are_used_once() -> None:
 
 
 def test_the_harness_notices_what_no_predicate_can() -> None:
-    assert [invariant.name for invariant in HARNESS_INVARIANTS] == ["no_surprises"]
+    assert [invariant.name for invariant in HARNESS_INVARIANTS] == ["no_surprises", "nothing_due"]
 
 
 def test_the_page_of_guarantees_is_current() -> None:
