@@ -84,7 +84,11 @@ def page(parts: Sequence[Part], scale: float, left_out: Sequence[str]) -> str:
     total = sum(part.seconds for part in parts)
     size = "" if scale == 1 else f", at {scale:g} of its full size"
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
-    without = [*(f"the part `{name}`" for name in left_out), "cron and time zones", "stores other than memory and SQLite"]
+    without = [
+        *(f"the part `{name}`" for name in left_out),
+        "cron and time zones",
+        "stores other than memory and SQLite",
+    ]
     lines = [
         OPENING,
         f"- **When:** {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, in {total:,.0f} seconds{size}",
