@@ -211,7 +211,7 @@ class PostgreSQLStorage:
             raise InvalidRequestError("inside", problem)
         own, _ = self._begin(BEGIN_WRITING, patience.total_seconds(), lock_ms=lock_ms)
         self._here.is_writing = True
-        session = PostgreSQLSession(own.cursor(binary=True), self.place)
+        session = PostgreSQLSession(own.cursor(binary=True), self.place, is_own=True)
         try:
             try:
                 yield session

@@ -9,7 +9,7 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from psycopg.abc import AdaptContext
 
@@ -44,36 +44,47 @@ class Booleans(bytes):
 
 def texts(values: Sequence[str | None]) -> Texts:
     """A column of texts."""
-    parts = [_HEADER.pack(1, 1, _TEXT, len(values), 1)]
-    for value in values:
-        if value is None:
-            parts.append(_NULL)
-        else:
-            encoded = value.encode()
-            parts += (_LENGTH.pack(len(encoded)), encoded)
-    return Texts(b"".join(parts))
+    return Texts(_header(_TEXT, len(values)) + _elements(values, _text))
 
 
 def byte_strings(values: Sequence[bytes]) -> Bytes:
     """A column of byte strings."""
-    parts = [_HEADER.pack(1, 0, _BYTEA, len(values), 1)]
-    for value in values:
-        parts += (_LENGTH.pack(len(value)), value)
-    return Bytes(b"".join(parts))
+    pack = _LENGTH.pack
+    return Bytes(
+        b"".join([_header(_BYTEA, len(values)), *[part for each in values for part in (pack(len(each)), each)]])
+    )
 
 
 def integers(values: Sequence[int | None]) -> Integers:
     """A column of whole numbers of 64 bits."""
-    parts = [_HEADER.pack(1, 1, _INT8, len(values), 1)]
-    parts += [_NULL if value is None else _INTEGER.pack(8, value) for value in values]
-    return Integers(b"".join(parts))
+    return Integers(_header(_INT8, len(values)) + _elements(values, _integer))
 
 
 def booleans(values: Sequence[bool]) -> Booleans:
     """A column of truth values."""
-    parts = [_HEADER.pack(1, 0, _BOOL, len(values), 1)]
-    parts += [_TRUE if value else _FALSE for value in values]
-    return Booleans(b"".join(parts))
+    return Booleans(_header(_BOOL, len(values)) + b"".join([_TRUE if value else _FALSE for value in values]))
+
+
+def _header(element: int, length: int) -> bytes:
+    return _HEADER.pack(1, 1, element, length, 1)
+
+
+def _elements(values: Sequence[Any], encode: Callable[[Any], bytes]) -> bytes:
+    """The elements of a column; most columns of a batch say the same in each row, and are encoded once."""
+    if values and values.count(values[0]) == len(values):
+        return encode(values[0]) * len(values)
+    return b"".join(map(encode, values))
+
+
+def _text(value: str | None) -> bytes:
+    if value is None:
+        return _NULL
+    encoded = value.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+def _integer(value: int | None) -> bytes:
+    return _NULL if value is None else _INTEGER.pack(8, value)
 
 
 class _EncodedDumper(Dumper):

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -63,7 +64,13 @@ class Place:
 
     def statement(self, text: LiteralString) -> bytes:
         """A statement of ours for this schema."""
-        return in_schema(text, self.schema).encode()
+        return _statement(text, self.schema)
+
+
+@lru_cache(maxsize=1_000)
+def _statement(text: str, schema: str) -> bytes:
+    """A statement of ours for a schema: the same few are executed again and again."""
+    return in_schema(text, schema).encode()
 
 
 def in_schema(text: str, schema: str) -> str:

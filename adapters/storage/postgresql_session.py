@@ -10,11 +10,10 @@ from psycopg.rows import tuple_row
 from typing_extensions import override
 
 from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, register_arrays, texts
-from jobledger.adapters.storage.postgresql_connecting import in_schema
 from jobledger.adapters.storage.postgresql_reading import loaded
 from jobledger.adapters.storage.postgresql_scheduling import INSERT_EVENTS, PostgreSQLScheduleSession
 from jobledger.adapters.storage.postgresql_tracking import PostgreSQLTrackingSession
-from jobledger.adapters.storage.postgresql_writes import APPEND, arguments_of, waves
+from jobledger.adapters.storage.postgresql_writes import AppendCall, append_call, waves
 from jobledger.adapters.storage.rows import encode_job, from_us
 from jobledger.adapters.storage.status_row import status_row
 from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
@@ -35,9 +34,10 @@ if TYPE_CHECKING:
 class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
     """A READ COMMITTED transaction: what it has locked stays true until it ends, and each read sees what is newest."""
 
-    def __init__(self, cursor: psycopg.Cursor[TupleRow], place: Place) -> None:
-        """Write through ``cursor``, whose connection is in a transaction."""
+    def __init__(self, cursor: psycopg.Cursor[TupleRow], place: Place, *, is_own: bool = False) -> None:
+        """Write through ``cursor``, whose connection is in a transaction; ``is_own``: it is one of our pool."""
         super().__init__(cursor, place)
+        self._is_own = is_own
         self._locked: set[str] = set()
         self._clock: datetime | None = None
         self.has_lent_connection = False
@@ -169,14 +169,14 @@ class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
         failed: list[str | None] = []
         for wave in waves(appends):
             is_locked = all(append.job.id in self._locked for append in wave)
-            answers = self._call_append(arguments_of(wave, is_locked=is_locked))
+            answers = self._call_append(append_call(wave, is_locked=is_locked))
             # A renewal leaves no record, and is no news to anybody.
             if any(append.records and not each for append, each in zip(wave, answers, strict=True)):
                 self.has_news = True
             failed += answers
         return failed
 
-    def _call_append(self, arguments: list[Any]) -> list[str | None]:
+    def _call_append(self, call: AppendCall) -> list[str | None]:
         """Call the function, whose many arguments a raw cursor hands over as they are, without reading the statement.
 
         Raises:
@@ -185,10 +185,11 @@ class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
         """
         self.require_open()
         cursor = psycopg.RawCursor(self._cursor.connection, row_factory=tuple_row)
-        register_arrays(cursor)  # a caller's own connection knows nothing of them
+        if not self._is_own:
+            register_arrays(cursor)  # a caller's own connection knows nothing of them
         try:
-            statement = in_schema(APPEND, self._place.schema).encode()
-            [(answers, _)] = cursor.execute(statement, arguments, binary=True).fetchall()
+            cursor.execute(self._place.statement(call.statement), call.arguments, binary=True)
+            [(answers,)] = cursor.fetchall()
         except psycopg.Error as error:
             raise self._failed(error) from error
         found: list[str | None] = answers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.postgresql_arrays import booleans, byte_strings, integers, texts
 from jobledger.adapters.storage.rows import encode_body, encode_job, to_us
@@ -14,41 +16,44 @@ if TYPE_CHECKING:
 
 Column = tuple[str, "Callable[[Any], bytes]"]
 
-# The arguments of jobledger.append(), in their order: its items, and then the tables that name an item by its place.
-ITEMS: Final[tuple[Column, ...]] = (
-    ("job", texts),
-    ("namespace", texts),
-    ("owner", texts),
-    ("guard", integers),
-    ("live", integers),
-    ("seen", integers),
-    ("step", integers),
-)
-NEW: Final[tuple[Column, ...]] = (
-    ("key", texts),
-    ("kind", texts),
-    ("queue", texts),
-    ("priority", integers),
-    ("created", integers),
-    ("submission", texts),
-    ("first", integers),
-)
-STATUS: Final[tuple[Column, ...]] = (
-    ("state", texts),
-    ("claimable", texts),
-    ("ready", integers),
-    ("held", booleans),
-    ("sequence", integers),
-    ("head", texts),
-    ("updated", integers),
-    ("status", byte_strings),
-    ("lease_generation", integers),
-    ("lease_expiry", integers),
-    ("lease_step", integers),
-    ("lease_group", texts),
-    ("lease_epoch", integers),
-)
+# The arguments of jobledger.append(): its items; what new jobs, changed states and leases have beside each item; and
+# the tables that name an item by its place.
 TABLES: Final[dict[str, tuple[Column, ...]]] = {
+    "item": (
+        ("job", texts),
+        ("namespace", texts),
+        ("owner", texts),
+        ("guard", integers),
+        ("live", integers),
+        ("seen", integers),
+        ("step", integers),
+        ("sequence", integers),
+        ("updated", integers),
+    ),
+    "new": (
+        ("key", texts),
+        ("kind", texts),
+        ("queue", texts),
+        ("priority", integers),
+        ("created", integers),
+        ("submission", texts),
+        ("first", integers),
+    ),
+    "status": (
+        ("state", texts),
+        ("claimable", texts),
+        ("ready", integers),
+        ("held", booleans),
+        ("head", texts),
+        ("status", byte_strings),
+    ),
+    "lease": (
+        ("lease_generation", integers),
+        ("lease_expiry", integers),
+        ("lease_step", integers),
+        ("lease_group", texts),
+        ("lease_epoch", integers),
+    ),
     "event": (
         ("event_item", integers),
         ("event_job", texts),
@@ -102,31 +107,43 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     ),
 }
 
-_COLUMNS: Final = (*ITEMS, *NEW, *STATUS, *(column for table in TABLES.values() for column in table))
 
-_PLACES: Final = ", ".join(f"${place}" for place in range(1, len(_COLUMNS) + 2))
+@dataclass(slots=True)
+class AppendCall:
+    """A call of the function: its statement, in PostgreSQL's own form for a raw cursor, and the arguments."""
 
-APPEND: Final = f"SELECT failed, positions FROM jobledger.append({_PLACES})"  # noqa: S608  # numbers only
-"""In PostgreSQL's own form, for a raw cursor."""
+    statement: LiteralString
+    arguments: list[Any]
 
 
-def arguments_of(appends: Sequence[Append], *, is_locked: bool) -> list[Any]:
-    """The arguments of a call for appends that touch no job, resource or submission twice."""
+def append_call(appends: Sequence[Append], *, is_locked: bool) -> AppendCall:
+    """The call for appends that touch no job, resource or submission twice; it names only what some of them has."""
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
-    new: list[tuple[Any, ...]] = []
     for place, append in enumerate(appends, start=1):
-        first = len(tables["event"]) + 1
-        new.append(_new(append, first))
-        _add(tables, place, append)
         if append.guard.sequence == 0:
-            _add_beginning(tables, place, append, first)
-    is_any_new = any(append.guard.sequence == 0 for append in appends)
-    arguments: list[Any] = [is_locked, *_encoded(ITEMS, [_item(append) for append in appends])]
-    arguments += _encoded(NEW, new if is_any_new else [])
-    arguments += _encoded(STATUS, [_status(append) for append in appends])
-    for name, columns in TABLES.items():
-        arguments += _encoded(columns, tables[name])
-    return arguments
+            _add_beginning(tables, place, append, first=len(tables["event"]) + 1)
+        _add(tables, place, append)
+    tables["item"] = [_item(append) for append in appends]
+    if any(append.guard.sequence == 0 for append in appends):
+        tables["new"] = _firsts(appends)
+    if tables["event"]:
+        tables["status"] = [_status(append) for append in appends]
+    if any(append.lease is not None for append in appends):
+        tables["lease"] = [_lease(append) for append in appends]
+    arguments: list[Any] = [is_locked]
+    for name, rows in tables.items():
+        if rows:
+            columns = zip(*rows, strict=True)
+            arguments += [encode(values) for (_, encode), values in zip(TABLES[name], columns, strict=True)]
+    return AppendCall(_statement(tuple(name for name, rows in tables.items() if rows)), arguments)
+
+
+@cache
+def _statement(names: tuple[str, ...]) -> LiteralString:
+    """The statement with the arguments of these tables; there are as many as there are kinds of batches."""
+    columns = ["is_locked", *[column for name in names for column, _ in TABLES[name]]]
+    named = ", ".join(f"in_{column} => ${place}" for place, column in enumerate(columns, start=1))
+    return f"SELECT failed FROM jobledger.append({named})"  # noqa: S608  # names of ours
 
 
 def waves(appends: Sequence[Append]) -> Iterable[list[Append]]:
@@ -155,40 +172,36 @@ def _touches(append: Append) -> Iterable[tuple[str, ...]]:
         yield ("resource", job.namespace, job.owner, effect.name)
 
 
-def _encoded(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[bytes | None]:
-    """Rows as columns; a table without rows is ``NULL`` in all of them."""
-    if not rows:
-        return [None] * len(columns)
-    return [encode(values) for (_, encode), values in zip(columns, zip(*rows, strict=True), strict=True)]
-
-
 def _item(append: Append) -> tuple[Any, ...]:
     job, guard = append.job, append.guard
     seen = None if guard.seen_expiry is None else to_us(guard.seen_expiry)
-    return job.id, job.namespace, job.owner, guard.sequence, guard.live_generation, seen, guard.step
+    moment = job.sequence, to_us(job.updated_at)
+    return job.id, job.namespace, job.owner, guard.sequence, guard.live_generation, seen, guard.step, *moment
 
 
-def _new(append: Append, first: int) -> tuple[Any, ...]:
-    job = append.job
-    return job.key, job.kind, job.queue, job.priority, to_us(job.created_at), job.submission, first
+def _firsts(appends: Sequence[Append]) -> list[tuple[Any, ...]]:
+    """What only new jobs have; the last is the place of an item's first event among those of the call."""
+    rows: list[tuple[Any, ...]] = []
+    first = 1
+    for append in appends:
+        job = append.job
+        rows.append((job.key, job.kind, job.queue, job.priority, to_us(job.created_at), job.submission, first))
+        first += len(append.records)
+    return rows
 
 
 def _status(append: Append) -> tuple[Any, ...]:
-    job, lease = append.job, append.lease
-    status = (
-        job.state.value,
-        append.claimable.value,
-        to_us(job.ready_at),
-        job.hold is not None,
-        job.sequence,
-        append.head,
-        to_us(job.updated_at),
-        encode_job(job) if append.records else b"",
-    )
-    if lease is None or job.attempt is None:
-        return (*status, None, None, None, None, None)
-    attempt = job.attempt
-    return (*status, lease.generation, to_us(lease.expires_at), lease.step, attempt.group, attempt.epoch)
+    job = append.job
+    encoded = encode_job(job) if append.records else b""
+    claimable = append.claimable.value
+    return job.state.value, claimable, to_us(job.ready_at), job.hold is not None, append.head, encoded
+
+
+def _lease(append: Append) -> tuple[Any, ...]:
+    lease, attempt = append.lease, append.job.attempt
+    if lease is None or attempt is None:
+        return None, None, None, None, None
+    return lease.generation, to_us(lease.expires_at), lease.step, attempt.group, attempt.epoch
 
 
 def _add(tables: dict[str, list[tuple[Any, ...]]], place: int, append: Append) -> None:

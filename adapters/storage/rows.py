@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -102,6 +103,7 @@ def as_bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
+@lru_cache(maxsize=256)
 def to_us(instant: datetime) -> int:
     """An aware instant as whole microseconds since 1970, exactly."""
     return (instant - _EPOCH) // _MICROSECOND
