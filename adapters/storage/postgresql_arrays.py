@@ -1,4 +1,4 @@
-"""Columns of many rows as PostgreSQL's binary arrays, which one call can carry hundreds of."""
+"""Columns of many rows as PostgreSQL's binary arrays, which one call can carry hundreds of; and whole numbers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _HEADER: Final = struct.Struct(">iiIii")
 
 _LENGTH: Final = struct.Struct(">i")
 _INTEGER: Final = struct.Struct(">iq")
+_NUMBER: Final = struct.Struct(">q")
 _NULL: Final = _LENGTH.pack(-1)
 _TRUE: Final = b"\0\0\0\1\1"
 _FALSE: Final = b"\0\0\0\1\0"
@@ -42,6 +43,10 @@ class Booleans(bytes):
     """An encoded ``boolean[]``."""
 
 
+class Integer(bytes):
+    """An encoded ``bigint``: a statement is prepared once, not once for each size that a number may have."""
+
+
 def texts(values: Sequence[str | None]) -> Texts:
     """A column of texts."""
     return Texts(_header(_TEXT, len(values)) + _elements(values, _text))
@@ -63,6 +68,11 @@ def integers(values: Sequence[int | None]) -> Integers:
 def booleans(values: Sequence[bool]) -> Booleans:
     """A column of truth values."""
     return Booleans(_header(_BOOL, len(values)) + b"".join([_TRUE if value else _FALSE for value in values]))
+
+
+def integer(value: int | None) -> Integer | None:
+    """A whole number of 64 bits."""
+    return None if value is None else Integer(_NUMBER.pack(value))
 
 
 def _header(element: int, length: int) -> bytes:
@@ -94,7 +104,7 @@ class _EncodedDumper(Dumper):
 
     def dump(self, obj: Any) -> bytes:
         """The bytes themselves."""
-        return obj  # type: ignore[no-any-return]  # one of the four classes above, which are bytes
+        return obj  # type: ignore[no-any-return]  # one of the five classes above, which are bytes
 
 
 class _TextsDumper(_EncodedDumper):
@@ -113,6 +123,10 @@ class _BooleansDumper(_EncodedDumper):
     oid = _BOOLS
 
 
+class _IntegerDumper(_EncodedDumper):
+    oid = _INT8
+
+
 def register_arrays(context: AdaptContext) -> None:
     """Let a connection, or a cursor, take encoded arrays as arguments."""
     for kind, dumper in (
@@ -120,5 +134,6 @@ def register_arrays(context: AdaptContext) -> None:
         (Bytes, _BytesDumper),
         (Integers, _IntegersDumper),
         (Booleans, _BooleansDumper),
+        (Integer, _IntegerDumper),
     ):
         context.adapters.register_dumper(kind, dumper)

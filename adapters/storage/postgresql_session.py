@@ -116,10 +116,18 @@ class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
         FROM jobledger.load(%(job_ids)s)
     """
 
+    LOAD_ONE: Final[LiteralString] = """
+        SELECT now_us, position, job_id, sequence, head, job, generation, expires_at_us, step, epoch
+        FROM jobledger.load_one(%(job_id)s)
+    """
+
     @override
     def load(self, job_ids: Sequence[str]) -> dict[str, Loaded]:
         """Status and lease rows by job id, locked in id order until the transaction ends; unknown ids are missing."""
-        rows = self._all(self.LOAD_LOCKED, job_ids=texts(job_ids))
+        if len(job_ids) == 1:
+            rows = self._all(self.LOAD_ONE, job_id=job_ids[0])
+        else:
+            rows = self._all(self.LOAD_LOCKED, job_ids=texts(job_ids))
         self._locked.update(job_ids)
         self._clock = from_us(rows[0][0])
         return {row[2]: loaded(row[1:]) for row in rows if row[2] is not None}

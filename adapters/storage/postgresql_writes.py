@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from jobledger.adapters.storage.postgresql_arrays import booleans, byte_strings, integers, texts
+from jobledger.adapters.storage.postgresql_arrays import booleans, byte_strings, integer, integers, texts
 from jobledger.adapters.storage.rows import encode_body, encode_job, to_us
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ class AppendCall:
 
 def append_call(appends: Sequence[Append], *, is_locked: bool) -> AppendCall:
     """The call for appends that touch no job, resource or submission twice; it names only what some of them has."""
+    if is_locked and len(appends) == 1 and _is_plain(appends[0]):
+        return AppendCall(APPEND_ONE, _plain(appends[0]))
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
     for place, append in enumerate(appends, start=1):
         if append.guard.sequence == 0:
@@ -136,6 +138,34 @@ def append_call(appends: Sequence[Append], *, is_locked: bool) -> AppendCall:
             columns = zip(*rows, strict=True)
             arguments += [encode(values) for (_, encode), values in zip(TABLES[name], columns, strict=True)]
     return AppendCall(_statement(tuple(name for name, rows in tables.items() if rows)), arguments)
+
+
+APPEND_ONE: Final[LiteralString] = f"""
+    SELECT ARRAY[jobledger.append_one({", ".join(f"${place}" for place in range(1, 25))})]
+"""  # numbers only
+
+
+def _is_plain(append: Append) -> bool:
+    """Whether an append is what most calls are: one event at most, of a job that is there, and nothing beside it."""
+    is_alone = len(append.records) <= 1 and len(append.guard.epochs) <= 1 and append.guard.sequence > 0
+    has_more = append.unit or append.effects or append.bodies or append.dropped or append.snapshots or append.inherit
+    return is_alone and not has_more
+
+
+def _plain(append: Append) -> list[Any]:
+    """The arguments of the function for such an append."""
+    job, guard = append.job, append.guard
+    seen = None if guard.seen_expiry is None else integer(to_us(guard.seen_expiry))
+    expected = integer(guard.sequence), integer(guard.live_generation), seen, integer(guard.step)
+    [(group, epoch)] = guard.epochs or [(None, None)]
+    moment = integer(job.sequence), integer(to_us(job.updated_at)), group, integer(epoch)
+    status: tuple[Any, ...] = (None,) * 9
+    for record in append.records:
+        state = job.state.value, append.claimable.value, integer(to_us(job.ready_at)), job.hold is not None
+        status = *state, append.head, encode_job(job), record.topic, record.state, record.command_id
+    generation, expiry, step, lease_group, lease_epoch = _lease(append)
+    lease = integer(generation), integer(expiry), integer(step), lease_group, integer(lease_epoch)
+    return [job.id, job.namespace, *expected, *moment, *status, *lease]
 
 
 @cache

@@ -344,3 +344,117 @@ BEGIN
         WHERE is_fine[i.item];
     END IF;
 END $$;
+
+-- The same hash as before, of parts that can be put into the statement that asks for it.
+CREATE OR REPLACE FUNCTION jobledger.name_lock(what text, namespace text, name text)
+RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT hashtext($1 || chr(31) || $2 || chr(31) || $3)';
+
+-- Loads one job, as load() does: the lock answers the newest row, also where it had to be waited for.
+CREATE FUNCTION jobledger.load_one(
+    in_job text,
+    OUT now_us bigint, OUT "position" bigint, OUT job_id text, OUT sequence bigint, OUT head text, OUT job bytea,
+    OUT generation bigint, OUT expires_at_us bigint, OUT step bigint, OUT epoch bigint
+) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
+BEGIN
+    SELECT s.position, s.job_id, s.sequence, s.head, s.job INTO "position", job_id, sequence, head, job
+    FROM jobledger.job_status AS s WHERE s.job_id = in_job FOR NO KEY UPDATE;
+    now_us := jobledger.now_us();
+    SELECT l.generation, l.expires_at_us, l.step, coalesce(
+        (SELECT g.epoch FROM jobledger.worker_group AS g WHERE g.namespace = l.namespace AND g.name = l.worker_group), 1
+    ) INTO generation, expires_at_us, step, epoch
+    FROM jobledger.job_lease AS l WHERE l.job_id = in_job;
+    epoch := coalesce(epoch, 0);
+END $$;
+
+-- The append of one item that most calls are: at most one event of a job that is there and locked, under at most one
+-- epoch, and nothing beside its state and its lease. The same preconditions in the same order as in append().
+CREATE FUNCTION jobledger.append_one(
+    in_job text, in_namespace text, in_guard bigint, in_live bigint, in_seen bigint, in_step bigint,
+    in_sequence bigint, in_updated bigint, in_group text, in_epoch bigint,
+    in_state text, in_claimable text, in_ready bigint, in_held boolean, in_head text, in_status bytea,
+    in_topic text, in_event bytea, in_command text,
+    in_lease_generation bigint, in_lease_expiry bigint, in_lease_step bigint, in_lease_group text, in_lease_epoch bigint
+) RETURNS text LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
+DECLARE
+    has_moved boolean := false;
+    clock bigint;
+    found_sequence bigint;
+    found_generation bigint;
+    found_expiry bigint;
+    found_step bigint;
+BEGIN
+    IF in_group IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock_shared(
+            'jobledger.position'::regclass::oid::integer, jobledger.name_lock('group', in_namespace, in_group)
+        );
+        has_moved := in_epoch <> coalesce(
+            (SELECT g.epoch FROM jobledger.worker_group AS g WHERE g.namespace = in_namespace AND g.name = in_group), 1
+        );
+    END IF;
+    clock := jobledger.now_us();
+    SELECT s.sequence, l.generation, l.expires_at_us, l.step
+    INTO found_sequence, found_generation, found_expiry, found_step
+    FROM jobledger.job_status AS s
+    LEFT JOIN LATERAL (SELECT * FROM jobledger.job_lease AS l WHERE l.job_id = in_job OFFSET 0) AS l ON true
+    WHERE s.job_id = in_job;
+    IF coalesce(found_sequence, 0) <> in_guard THEN
+        RETURN 'sequence';
+    END IF;
+    -- Time never decreases within a job, even where the clock was set back.
+    IF in_live IS NOT NULL AND (
+        found_generation IS DISTINCT FROM in_live OR found_expiry <= greatest(clock, in_updated)
+    ) THEN
+        RETURN 'live_generation';
+    END IF;
+    IF in_seen IS NOT NULL AND found_expiry IS DISTINCT FROM in_seen THEN
+        RETURN 'seen_expiry';
+    END IF;
+    IF has_moved THEN
+        RETURN 'epochs';
+    END IF;
+    IF in_step IS NOT NULL AND (found_step IS NULL OR found_step >= in_step) THEN
+        RETURN 'step';
+    END IF;
+
+    IF in_topic IS NOT NULL THEN
+        IF EXISTS (
+            SELECT 1 FROM jobledger.stored_events AS x
+            WHERE x.originator_id = in_job AND x.originator_version > in_guard AND x.originator_version <= in_sequence
+        ) THEN
+            RETURN 'records';
+        END IF;
+        INSERT INTO jobledger.stored_events
+            (originator_id, originator_version, topic, state, command_id, notification_id)
+        VALUES (in_job, in_sequence, in_topic, in_event, in_command, (jobledger.draw(1))[1]);
+        UPDATE jobledger.job_status AS s SET
+            state = in_state, claimable = in_claimable, ready_at_us = in_ready, is_held = in_held,
+            sequence = in_sequence, head = in_head, updated_at_us = in_updated, job = in_status
+        WHERE s.job_id = in_job;
+    END IF;
+
+    IF in_lease_generation IS NULL THEN
+        IF found_generation IS NOT NULL THEN
+            DELETE FROM jobledger.job_lease AS l WHERE l.job_id = in_job;
+        END IF;
+    ELSIF found_generation = in_lease_generation THEN
+        -- An expiry and a step of one generation never go back, whoever writes them.
+        UPDATE jobledger.job_lease AS l SET
+            worker_group = in_lease_group, epoch = in_lease_epoch,
+            expires_at_us = greatest(l.expires_at_us, in_lease_expiry), step = greatest(l.step, in_lease_step)
+        WHERE l.job_id = in_job AND (
+            l.expires_at_us < in_lease_expiry OR l.step < in_lease_step
+            OR (l.worker_group, l.epoch) IS DISTINCT FROM (in_lease_group, in_lease_epoch)
+        );
+    ELSE
+        INSERT INTO jobledger.job_lease (job_id, namespace, generation, expires_at_us, step, worker_group, epoch)
+        VALUES (in_job, in_namespace, in_lease_generation, in_lease_expiry, in_lease_step, in_lease_group, in_lease_epoch)
+        ON CONFLICT (job_id) DO UPDATE SET
+            generation = excluded.generation, expires_at_us = excluded.expires_at_us, step = excluded.step,
+            worker_group = excluded.worker_group, epoch = excluded.epoch;
+    END IF;
+    RETURN NULL;
+END $$;
