@@ -147,6 +147,8 @@ def require_text(field: str, value: object, longest: int = NAME_CHARACTERS_MAX, 
         UnstorableValueError: it has NUL or a lone surrogate.
         InvalidRequestError: it is no text, empty, or too long.
     """
+    if type(value) is str and 0 < len(value) <= longest and value.isascii() and "\0" not in value and value[0] > " ":
+        return value  # most names are, and each command has several
     if not isinstance(value, str):
         raise InvalidRequestError(field, f"a text is needed, not {type(value).__name__}")
     if problem := text_problem(value):

@@ -160,7 +160,7 @@ def record(stream: str, sequence: int, event: Event, *, previous: str, cause: Ca
     """Encode one fact; ``previous`` is the digest of the record before it, empty for the first."""
     topic = TOPIC_OF[type(event)]
     envelope = _Envelope(version=version_of(topic), previous=previous, cause=cause, event=event)
-    state = _reader(topic).dump_json(envelope, exclude_defaults=True)
+    state = _reader(topic).serializer.to_json(envelope, exclude_defaults=True)
     return StoredRecord(stream, sequence, topic, state, cause.id if cause else None)
 
 
@@ -186,7 +186,7 @@ def read(stored: StoredRecord) -> RecordedEvent:
         raise HistoryCorruptError(stored.stream, stored.sequence, f"unknown topic {stored.topic!r}")
     reader = _reader(stored.topic)
     try:
-        envelope = reader.validate_json(_upcast(stored))
+        envelope = reader.validator.validate_json(_upcast(stored))
     except Exception as error:  # whatever a parser or an upcaster makes of such bytes, the job stops
         problem = f"its bytes are no {stored.topic!r} event ({type(error).__name__})"
         raise HistoryCorruptError(stored.stream, stored.sequence, problem) from error

@@ -161,7 +161,7 @@ def _plain(append: Append) -> list[Any]:
     moment = integer(job.sequence), integer(to_us(job.updated_at)), group, integer(epoch)
     status: tuple[Any, ...] = (None,) * 9
     for record in append.records:
-        state = job.state.value, append.claimable.value, integer(to_us(job.ready_at)), job.hold is not None
+        state = str(job.state), str(append.claimable), integer(to_us(job.ready_at)), job.hold is not None
         status = *state, append.head, encode_job(job), record.topic, record.state, record.command_id
     generation, expiry, step, lease_group, lease_epoch = _lease(append)
     lease = integer(generation), integer(expiry), integer(step), lease_group, integer(lease_epoch)
@@ -223,8 +223,8 @@ def _firsts(appends: Sequence[Append]) -> list[tuple[Any, ...]]:
 def _status(append: Append) -> tuple[Any, ...]:
     job = append.job
     encoded = encode_job(job) if append.records else b""
-    claimable = append.claimable.value
-    return job.state.value, claimable, to_us(job.ready_at), job.hold is not None, append.head, encoded
+    claimable = str(append.claimable)
+    return str(job.state), claimable, to_us(job.ready_at), job.hold is not None, append.head, encoded
 
 
 def _lease(append: Append) -> tuple[Any, ...]:

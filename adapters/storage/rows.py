@@ -24,7 +24,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 def encode_job(job: Job) -> bytes:
     """The folded state as JSON; fields at their default are left out."""
-    return _JOBS.dump_json(job, exclude_defaults=True)
+    return _JOBS.serializer.to_json(job, exclude_defaults=True)
 
 
 def decode_job(job_id: str, sequence: int, encoded: bytes) -> Job:
@@ -34,7 +34,7 @@ def decode_job(job_id: str, sequence: int, encoded: bytes) -> Job:
         HistoryCorruptError: the bytes are no such state, or that of another job or sequence.
     """
     try:
-        job = _JOBS.validate_json(encoded)
+        job: Job = _JOBS.validator.validate_json(encoded)
     except (ValidationError, ValueError) as error:
         problem = f"its kept state cannot be read ({type(error).__name__})"
         raise HistoryCorruptError(job_id, sequence, problem) from error

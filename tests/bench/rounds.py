@@ -117,6 +117,8 @@ class Rounds:
             if measure.before:
                 making = "create_many" if "create_many" in first.commands else "create_one"
                 first.ask(making, self._sized(measure.before, contestant))
+            for driver in drivers if measure.warm else ():
+                driver.ask(measure.command, measure.warm)
             self._settle()
             count, seconds = _asked(drivers, measure.command, self._sized(measure.count, contestant))
             self.results.note(measure.name, contestant.name, number, count, seconds)
