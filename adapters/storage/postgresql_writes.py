@@ -140,9 +140,11 @@ def append_call(appends: Sequence[Append], *, is_locked: bool) -> AppendCall:
     return AppendCall(_statement(tuple(name for name, rows in tables.items() if rows)), arguments)
 
 
-APPEND_ONE: Final[LiteralString] = f"""
-    SELECT ARRAY[jobledger.append_one({", ".join(f"${place}" for place in range(1, 25))})]
-"""  # numbers only
+APPEND_ONE: Final[LiteralString] = """
+    SELECT ARRAY[jobledger.append_one(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
+    )]
+"""
 
 
 def _is_plain(append: Append) -> bool:
@@ -173,7 +175,7 @@ def _statement(names: tuple[str, ...]) -> LiteralString:
     """The statement with the arguments of these tables; there are as many as there are kinds of batches."""
     columns = ["is_locked", *[column for name in names for column, _ in TABLES[name]]]
     named = ", ".join(f"in_{column} => ${place}" for place, column in enumerate(columns, start=1))
-    return f"SELECT failed FROM jobledger.append({named})"  # noqa: S608  # names of ours
+    return f"SELECT failed FROM jobledger.append({named})"  # noqa: S608  # pyright: ignore[reportReturnType]  # names of ours
 
 
 def waves(appends: Sequence[Append]) -> Iterable[list[Append]]:
