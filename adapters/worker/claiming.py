@@ -11,6 +11,7 @@ from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.worker.capacity import Share
 from jobledger.adapters.worker.caution import Caution, pause_after, spread
 from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.pacing import Pace
 from jobledger.adapters.worker.running import Running
 from jobledger.domain.answers import Lease
 from jobledger.domain.bounds import BATCH_MAX
@@ -18,12 +19,11 @@ from jobledger.domain.errors import StaleEpochError, UnavailableError
 
 LOG: Final = logging.getLogger("jobledger.worker")
 
-CLAIM_EVERY_MIN: Final = 0.02
 POLL_FIRST: Final = 0.05
 POLL_MAX: Final = 1.0
 NAP_MAX: Final = 0.1
-"""In seconds. Claims are at least the first apart, however often something changes. While nothing does, polls grow from
-the second to the third; in between, a nap of the fourth lets the thread notice that it is to stop."""
+"""In seconds. While nothing changes, polls grow from the first to the second; in between, a nap of the third lets the
+thread notice that it is to stop."""
 
 
 class Claims:
@@ -51,6 +51,7 @@ class Claims:
         self._launch, self._give_up = launch, give_up
         self._epoch = 1
         self._turn = 0
+        self._pace = Pace()
         self._looked_at: float | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{worker} claims", daemon=True)
@@ -107,6 +108,7 @@ class Claims:
 
     def _claim(self, limit: int) -> bool:
         """Claim and launch, share by share; answers whether nothing more is due."""
+        began = elapsed()
         shares = self._running.limits.shares(self._queues, self._kinds)
         self._turn = (self._turn + 1) % len(shares)  # so that none is always the last
         left = limit
@@ -114,6 +116,7 @@ class Claims:
             room = min(left, self._running.room(share))
             if room and not self._stopped.is_set():
                 left -= self._claim_share(share, room)
+        self._pace.looked(elapsed() - began, is_in_vain=left == limit)
         return left > 0
 
     def _claim_share(self, share: Share, limit: int) -> int:
@@ -145,7 +148,7 @@ class Claims:
             self._store.wait_for_change(min(left, NAP_MAX))
             waited = elapsed() - began
             if waited < min(left, NAP_MAX) * 0.9:
-                self._stopped.wait(max(0.0, CLAIM_EVERY_MIN - waited))
+                self._stopped.wait(self._pace.left)
                 return POLL_FIRST
         return poll
 

@@ -28,10 +28,22 @@ class Results:
     raw: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     absent: dict[str, str] = field(default_factory=dict[str, str])
 
-    def note(self, measure: str, engine: str, number: int, count: int, seconds: float) -> None:
-        """Remember one figure."""
+    def note(
+        self, measure: str, engine: str, number: int, count: int, seconds: float, shares: list[int] | None = None
+    ) -> None:
+        """Remember one figure; ``shares``: how much of the work each of several processes did."""
         self.rates[measure][engine].append(count / seconds)
-        self.raw.append({"measure": measure, "engine": engine, "round": number, "count": count, "seconds": seconds})
+        figure = {"measure": measure, "engine": engine, "round": number, "count": count, "seconds": seconds}
+        self.raw.append(figure | ({"shares": shares} if shares else {}))
+
+    def least_share(self, measure: str, engine: str) -> float | None:
+        """The least that any process did in any round, as a share of an even part; ``None``: there were not several."""
+        shares = [
+            min(figure["shares"]) * len(figure["shares"]) / max(1, figure["count"])
+            for figure in self.raw
+            if (figure["measure"], figure["engine"]) == (measure, engine) and "shares" in figure
+        ]
+        return min(shares, default=None)
 
 
 @dataclass(slots=True)
@@ -120,8 +132,9 @@ class Rounds:
             for driver in drivers if measure.warm else ():
                 driver.ask(measure.command, measure.warm)
             self._settle()
-            count, seconds = _asked(drivers, measure.command, self._sized(measure.count, contestant))
-            self.results.note(measure.name, contestant.name, number, count, seconds)
+            counts, seconds = _asked(drivers, measure.command, self._sized(measure.count, contestant))
+            shares = counts if measure.processes > 1 else None
+            self.results.note(measure.name, contestant.name, number, sum(counts), seconds, shares)
 
     def _fresh(self, stack: ExitStack, contestant: Contestant) -> str:
         if self.cluster is not None:
@@ -140,8 +153,8 @@ class Rounds:
         return max(20, round(count * self.size * contestant.share))
 
 
-def _asked(drivers: list[Driver], command: str, count: int) -> tuple[int, float]:
-    """How many things all drivers did, and in how long: from the question to the last of them.
+def _asked(drivers: list[Driver], command: str, count: int) -> tuple[list[int], float]:
+    """How many things each driver did, and in how long all: from the question to the last of them.
 
     A drain is one work for all drivers; everything else each does by itself.
     """
@@ -150,6 +163,6 @@ def _asked(drivers: list[Driver], command: str, count: int) -> tuple[int, float]
         driver.say(command, count)
     answers = [driver.hear() for driver in drivers]
     if len(drivers) == 1:
-        return answers[0]["count"], answers[0]["seconds"]
+        return [answers[0]["count"]], answers[0]["seconds"]
     ended = max(answer.get("last", time.monotonic()) for answer in answers)
-    return sum(answer["count"] for answer in answers), ended - started
+    return [answer["count"] for answer in answers], ended - started

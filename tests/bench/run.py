@@ -15,10 +15,12 @@ from tests.bench.auditing import measure as measure_audit
 from tests.bench.auditing import show_audit
 from tests.bench.contestants import OURS, RIVALS, Contestant
 from tests.bench.firing import SCHEDULERS, Firing, show_firing
+from tests.bench.lasting import Lasting, show_lasting
 from tests.bench.measures import POSTGRESQL, SQLITE, Measure
 from tests.bench.rounds import Rounds
 from tests.bench.scaling import Scaling, plot, show_scaling
 from tests.bench.table import machine, save, show
+from tests.bench.waking import Waking, show_waking
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -37,6 +39,12 @@ def bench(
     jobs_max: Annotated[int, typer.Option(min=100, help="the largest size of --scale")] = 1_000_000,
     schedules: Annotated[
         int | None, typer.Option(min=1, help="so many schedules due within one second: how late their jobs are")
+    ] = None,
+    pickups: Annotated[
+        int | None, typer.Option(min=1, help="so many jobs created one by one on an idle host: how soon they start")
+    ] = None,
+    lasting: Annotated[
+        int | None, typer.Option(min=40, help="so many jobs on one host: its memory and threads on the way")
     ] = None,
     rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="run the other engines too")] = True,
     folder: Annotated[Path | None, typer.Option(help="where the server keeps its data")] = None,
@@ -75,6 +83,16 @@ def bench(
             progress.stop()
             show_firing(console, figures)
             told |= {"schedules": figures}
+        elif pickups is not None:
+            woken = Waking(cluster, pickups, progress).run()
+            progress.stop()
+            show_waking(console, woken)
+            told |= {"pickups": woken}
+        elif lasting is not None:
+            looks = Lasting(cluster, lasting, progress).run()
+            progress.stop()
+            show_lasting(console, looks)
+            told |= {"lasting": looks}
         elif scale:
             points = Scaling(cluster, jobs_max, progress).run()
             progress.stop()

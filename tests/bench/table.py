@@ -59,6 +59,10 @@ def show(console: Console, measures: Sequence[Measure], results: Results) -> Non
         mine = rates.get(measure.name, {})
         every.add_row(measure.text, *(f"{mine[name].middle:,.0f}" if name in mine else "" for name in engines))
     console.print(every)
+    for measure in measures:
+        for engine in engines:
+            if measure.command == "drain" and (least := results.least_share(measure.name, engine)) is not None:
+                console.print(f"{measure.text}, {engine}: no process did less than {least:.0%} of an even share")
     for engine, reason in results.absent.items():
         console.print(f"[bold]{engine}[/] did not take part: {reason}", highlight=False)
 

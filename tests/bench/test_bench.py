@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tests.bench.cluster import find_programs
 from tests.bench.measures import FLOOR, SQLITE, Measure, Series, judge
+from tests.bench.rounds import Results
 from tests.bench.run import app
 from tests.bench.scaling import plot
 
@@ -107,3 +108,34 @@ def test_every_audit_gets_a_figure(tmp_path: Path) -> None:
     assert {"verify a store", "verify --export", "check_history", "export", "import", "rebuild status"} <= set(told)
     assert all(rate > 0 for rate in told.values())
     assert "100,000" in shown
+
+
+def test_how_soon_a_job_starts_is_told_for_each_way_of_waking(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+
+    told = run("--sqlite", "--pickups", 3, "--json", figures)
+
+    assert "Idle pick-up" in told
+    found = json.loads(figures.read_text("utf-8"))["pickups"]
+    assert [each["way"] for each in found] == ["one process", "polling"]
+    assert all(0 < each["p50_ms"] <= each["p99_ms"] <= each["max_ms"] for each in found)
+
+
+def test_the_share_of_the_process_that_did_least_is_told() -> None:
+    results = Results()
+    results.note("drain-4", "jobledger", 1, 100, 1.0, [25, 25, 25, 25])
+    results.note("drain-4", "jobledger", 2, 100, 1.0, [40, 30, 20, 10])
+    results.note("drain", "jobledger", 1, 100, 1.0)
+
+    assert results.least_share("drain-4", "jobledger") == 0.4
+    assert results.least_share("drain", "jobledger") is None
+
+
+def test_the_memory_and_the_threads_of_a_host_are_told_on_the_way(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+
+    run("--sqlite", "--lasting", 40, "--json", figures)
+
+    looks = json.loads(figures.read_text("utf-8"))["lasting"]
+    assert [each["jobs"] for each in looks] == list(range(2, 41, 2))
+    assert all(each["memory_bytes"] > 0 and each["threads"] > 1 for each in looks)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count as numbers
-from queue import SimpleQueue
 
 from jobledger import Completion, JobHost, JobRequest, JobStore, Lease, durable_job
 from tests.bench.drivers.driving import Answer, Command, Drain, batches, commands_of, main, timed
@@ -17,9 +15,7 @@ from tests.bench.drivers.driving import Answer, Command, Drain, batches, command
 CONCURRENCY = 200
 CLAIMED_AT_ONCE = 200
 PAGE = 1_000
-IDLE_SECONDS = 0.02
 DRAINED = [Drain(0)]
-STARTS: SimpleQueue[float] = SimpleQueue()
 
 
 @durable_job("noop")
@@ -27,13 +23,6 @@ async def noop(i: int) -> None:
     """A job that does nothing."""
     del i
     DRAINED[-1].note()
-
-
-@durable_job("pickup")
-async def pickup(i: int) -> None:
-    """A job that says when it began."""
-    del i
-    STARTS.put(time.monotonic())
 
 
 class Ours:
@@ -122,19 +111,6 @@ class Ours:
     def _lease(self) -> Lease:
         [request] = self._requests(1, "steps")
         return self.store.claim(self.store.create(request).job_id, worker="bench")
-
-    def pickups(self, count: int) -> Answer:
-        """From the call of create to the start of the handler, on an idle host."""
-        spans: list[float] = []
-        idle = threading.Event()
-        with JobHost(self.store, [pickup]) as host:
-            host.admit()
-            for request in self._requests(count, "pickup"):
-                idle.wait(IDLE_SECONDS)
-                began = time.monotonic()
-                self.store.create(request)
-                spans.append(STARTS.get(timeout=60) - began)
-        return {"count": count, "seconds": sum(spans), "spans": spans}
 
     def feed(self, count: int) -> Answer:
         """Every event of the store, by the feed."""
