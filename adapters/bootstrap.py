@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from typing_extensions import override
 
+from jobledger.adapters import telemetry
 from jobledger.adapters.bundles.files import lines_in, written
 from jobledger.adapters.bundles.importing import ImportReport, import_bundle
 from jobledger.adapters.calendars import ZoneCalendar
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from jobledger.domain.answers import JobStatus
+    from jobledger.domain.answers import CreateReceipt, JobStatus
     from jobledger.domain.decisions.creating import JobRequest
+    from jobledger.domain.errors import JobledgerError
     from jobledger.domain.job import State
     from jobledger.domain.policies import Policy
     from jobledger.domain.ports import Clock, Storage
@@ -112,6 +114,26 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
     def through(self, run: Runner) -> Self:
         """The same store, whose single commands are run by ``run``, as a group commit of many threads' writes."""
         return type(self)(replace(self._setting, run=run))
+
+    @override
+    def create(
+        self, request: JobRequest, *, connection: object | None = None, command_id: str | None = None
+    ) -> CreateReceipt:
+        """Create a job, or answer the recorded receipt of the one that owner, key and payload made before.
+
+        ``connection`` is the caller's open database connection: the job then commits with the caller's transaction.
+
+        Raises:
+            PayloadChangedError, JobExistsError, AdmissionRefusedError: no job was made.
+            PayloadTooLargeError, UnstorableValueError, UnknownPolicyError, InvalidRequestError: mend the request.
+        """
+        create = super().create
+        return telemetry.sent(request, lambda asked: create(asked, connection=connection, command_id=command_id))
+
+    @override
+    def create_many(self, requests: Sequence[JobRequest]) -> list[CreateReceipt | JobledgerError]:
+        """Create up to ``BATCH_MAX`` jobs at once; one answer per item, in order; one bad item fails alone."""
+        return telemetry.sent_many(requests, super().create_many)
 
     def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:
         """Wait until a job is terminal, and answer its status.

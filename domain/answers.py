@@ -139,7 +139,7 @@ class JobStatus:
     ``checkpoint``, ``payload`` and ``result`` are the values themselves; ``units`` counts receipts; ``error`` is the
     last error recorded, also of an attempt that is tried again; ``failures`` and ``interrupts`` count ends without
     progress in a row; ``head`` is the digest of the last event; ``policy`` is the policy's name and ``limits`` its
-    resolved values.
+    resolved values; ``traceparent`` is the trace in which it was asked for.
     """
 
     job_id: str
@@ -155,6 +155,7 @@ class JobStatus:
     limits: Policy
     controls: tuple[str, ...]
     submission: str | None
+    traceparent: str | None
     origin: str | None
     state: State
     generation: int
@@ -223,6 +224,7 @@ def status_of(
         limits=job.policy,
         controls=job.controls,
         submission=job.submission,
+        traceparent=job.traceparent,
         origin=_origin_text(job.origin) if job.origin else None,
         state=job.state,
         generation=job.generation,

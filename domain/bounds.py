@@ -282,6 +282,21 @@ def require_instant(field: str, value: object) -> datetime:
     return instant
 
 
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def require_traceparent(field: str, value: object) -> str:
+    """Require a ``traceparent`` of W3C Trace Context, version 00.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    text = require_text(field, value)
+    if not _TRACEPARENT.fullmatch(text):
+        raise InvalidRequestError(field, "a traceparent of W3C Trace Context is needed: 00-TRACE-SPAN-FLAGS, in hex")
+    return text
+
+
 # Raw JSON -------------------------------------------------------------------------------------------------------------
 
 

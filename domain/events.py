@@ -86,6 +86,7 @@ class Created(Event):
     ready_at: datetime
     labels: dict[str, str] = field(default_factory=dict[str, str])
     submission: str | None = None
+    traceparent: str | None = None
     origin: Origin | None = None
     checkpoint: Body | None = None
     units: int = 0

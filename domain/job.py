@@ -121,6 +121,7 @@ class Job:
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict[str, str])
     submission: str | None = None
+    traceparent: str | None = None
     origin: Origin | None = None
     created_at: datetime
     updated_at: datetime
@@ -205,6 +206,7 @@ def _created(event: Created) -> Job:
         priority=event.priority,
         labels=event.labels,
         submission=event.submission,
+        traceparent=event.traceparent,
         origin=event.origin,
         created_at=event.at,
         updated_at=event.at,

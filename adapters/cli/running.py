@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import re
 import signal
@@ -15,16 +14,16 @@ import typer
 from rich.text import Text
 
 from jobledger.adapters.cli.commands import CREATE, Policies, command
+from jobledger.adapters.cli.logs import LogFormat, log_to_the_error_output
 from jobledger.adapters.cli.parsing import policies_of
 from jobledger.adapters.cli.serving import PORT, Port, serve_demo
 from jobledger.adapters.demo.playing import MEGABYTES, QUERY, play
 from jobledger.adapters.demo.story import MissedError
 from jobledger.adapters.terminal.desk import Desk
 from jobledger.adapters.terminal.failing import REFUSED, UNAVAILABLE, explain_miss
-from jobledger.adapters.terminal.texts import visible, visible_lines
+from jobledger.adapters.terminal.texts import visible
 from jobledger.adapters.worker.endings import told
 from jobledger.adapters.worker.host import JobHost
-from jobledger.adapters.worker.logs import JobLogFields, JobLogJson, JobLogText
 from jobledger.adapters.worker.registration import is_registered, registered
 from jobledger.adapters.worker.supervising import Supervisor, watch_lifeline
 from jobledger.domain.bounds import require_integer, require_span
@@ -71,9 +70,6 @@ MaxMemory = Annotated[
 Schedules = Annotated[
     bool, typer.Option("--schedules", metavar="", help="Also fire the schedules of the store, with any others.")
 ]
-LogFormat = Annotated[
-    str, typer.Option("--log-format", metavar="FORMAT", help="text, or json: one object for each line.")
-]
 
 
 def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, which has no other form
@@ -93,7 +89,7 @@ def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, 
     policies: Policies = None,
 ) -> None:
     """Run the jobs of a module's handlers until SIGTERM; makes the store if there is none."""
-    _log_to_the_error_output(log_format)
+    log_to_the_error_output(log_format)
     if processes is not None:
         raise typer.Exit(_supervised(desk, require_integer("processes", processes, 1, PROCESSES_MAX), name))
     jobs = handlers(module)
@@ -193,24 +189,6 @@ def _named(module: ModuleType, name: str) -> Any:
         raise InvalidRequestError("MODULE", f"{module.__name__!r} has no {name!r}")
     registered(target)
     return target
-
-
-class _Escaping(JobLogText):
-    """Logs in which other people's text can do nothing to a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as text."""
-        return visible_lines(super().format(record))
-
-
-def _log_to_the_error_output(given: str) -> None:
-    formats: dict[str, logging.Formatter] = {"text": _Escaping(), "json": JobLogJson()}
-    if given not in formats:
-        raise InvalidRequestError("log_format", f"text or json is needed, not {given!r}")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formats[given])
-    handler.addFilter(JobLogFields())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def demo(

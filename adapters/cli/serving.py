@@ -15,6 +15,7 @@ from rich.text import Text
 
 from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.cli.commands import CREATE, KEEP, Policies, command
+from jobledger.adapters.cli.logs import LogFormat, log_to_the_error_output
 from jobledger.adapters.cli.parsing import policies_of
 from jobledger.adapters.terminal.desk import Desk
 from jobledger.adapters.terminal.texts import instant, visible
@@ -69,10 +70,12 @@ def serve(
     host_name: Annotated[
         list[str] | None, typer.Option("--host-name", metavar="NAME", help="A further name that it answers to.")
     ] = None,
+    log_format: LogFormat = "text",
     policies: Policies = None,
 ) -> None:
     """Serve the dashboard and the HTTP API until SIGTERM; on this machine alone unless tokens are asked for."""
     _require_web()
+    log_to_the_error_output(log_format)
     with _ended_in_order(), desk.open(policies=policies_of(policies)) as store:
         _serve(desk, store, host, port, None if tokens is None else _token_file(tokens), host_name or ())
 

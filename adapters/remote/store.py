@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from jobledger.adapters import telemetry
 from jobledger.adapters.bootstrap import LOOK_EVERY
 from jobledger.adapters.remote.calling import ANY, Line, each_for_itself, quoted
 from jobledger.adapters.remote.scheduling import RemoteSchedules
@@ -119,7 +120,11 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
         if connection is not None:
             raise InvalidRequestError("connection", "a transaction of yours cannot be joined over HTTP")
         known_id = self._id(command_id)
-        return self._line.post(CreateReceiptOut, "/jobs", _job(request), command_id=known_id).answer()
+
+        def create(asked: JobRequest) -> CreateReceipt:
+            return self._line.post(CreateReceiptOut, "/jobs", _job(asked), command_id=known_id).answer()
+
+        return telemetry.sent(request, create)
 
     def create_many(self, requests: Sequence[JobRequest]) -> list[CreateReceipt | JobledgerError]:
         """Create many jobs at once; see ``JobStore.create_many``. Those without a key are not repeated safely."""
@@ -129,7 +134,9 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
             command_id = self._id(None) if is_keyed else None
             return self._line.post(CreatedItems, "/batches/create", {"jobs": jobs}, command_id=command_id).items
 
-        return each_for_itself(require_batch("requests", requests), _job, send)
+        return telemetry.sent_many(
+            require_batch("requests", requests), lambda asked: each_for_itself(asked, _job, send)
+        )
 
     def rerun(
         self,

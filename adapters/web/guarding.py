@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections import Counter, OrderedDict
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from jobledger.adapters.terminal.texts import visible
 from jobledger.adapters.web.refusing import HttpProblemError
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from jobledger.adapters.web.settings import WebSettings
+
+log: Final = logging.getLogger("jobledger.web.requests")
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 FORM: Final = "application/x-www-form-urlencoded"
@@ -66,6 +70,13 @@ class Gate:
             return
         client = client_of(scope)
         sending = _Sending(send, lambda: self._misses.take(client), self._answers)
+        began = time.perf_counter()
+        try:
+            await self._pass(scope, receive, sending, client)
+        finally:
+            _log(scope, sending.status, time.perf_counter() - began)
+
+    async def _pass(self, scope: Scope, receive: Receive, sending: _Sending, client: str) -> None:
         try:
             self._require_acceptable(scope, client)
         except HttpProblemError as refused:
@@ -102,6 +113,14 @@ class Gate:
         name = _without_port(hosts[0].lower()) if len(hosts) == 1 else ""
         if name not in self._hosts:
             raise HttpProblemError("wrong_host", "this server does not answer to that host name")
+
+
+def _log(scope: Scope, status: int | None, seconds: float) -> None:
+    """One line for each request, without its query, its headers and its body: they may carry what is secret."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    fields = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * seconds, 1)}
+    log.info("%s %s %s", scope["method"], visible(scope["path"]), status or "was left", extra=fields)
 
 
 def client_of(scope: Scope) -> str:
@@ -211,6 +230,7 @@ class _Sending:
 
     def __init__(self, send: Send, on_miss: Callable[[], object], answers: Counter[int]) -> None:
         self._answers = answers
+        self.status: int | None = None
         self._send = send
         self._on_miss = on_miss
 
@@ -220,6 +240,7 @@ class _Sending:
             for name, value in SECURITY_HEADERS.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
+            self.status = message["status"]
             self._answers[message["status"] // 100] += 1
             if message["status"] in (401, 404):
                 self._on_miss()

@@ -67,6 +67,7 @@ def serve(
         port=port,
         access_log=False,
         log_config=None,
+        log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,

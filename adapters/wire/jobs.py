@@ -53,11 +53,13 @@ class JobIn(Wire):
     controls: list[str] = Field(default=list(CONTROLS))
     labels: Labels = Field(default={})
     submission: Name | None = None
+    traceparent: Name | None = Field(default=None, description="Default: the request's header of this name.")
 
-    def request(self, owner: str, key: str | None) -> JobRequest:
-        """The request as the store takes it."""
+    def request(self, owner: str, key: str | None, traceparent: str | None = None) -> JobRequest:
+        """The request as the store takes it; ``traceparent`` is that of the HTTP request."""
         values: dict[str, Any] = dict(self)
         values.update(owner=owner, key=key, controls=tuple(self.controls))
+        values["traceparent"] = self.traceparent or traceparent
         return JobRequest(**values)
 
 
@@ -215,6 +217,7 @@ class JobStatusOut(Wire):
     limits: LimitsOut
     controls: list[str]
     submission: str | None
+    traceparent: str | None
     origin: str | None
     state: State
     generation: int

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
+from jobledger.adapters.telemetry import AttemptSpan
 from jobledger.adapters.worker.children import Children
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.core import ENDED, AttemptCore, AttemptFacts
@@ -47,7 +48,7 @@ class Attempt:
         self.job, self.lease = job, lease
         self.held = writes.held
         self.core = AttemptCore(AttemptFacts.of(lease, worker), writes, is_draining=is_draining)
-        self.writes, self._is_draining = writes, is_draining
+        self.writes, self._is_draining, self._worker = writes, is_draining, worker
         self._handling = Handling(job, self.core, threads)
         self._serving: Serving | None = None
         self._end = threading.Lock()
@@ -62,18 +63,25 @@ class Attempt:
 
     def run(self) -> AttemptEnding:
         """Run a sync handler to its physical end, in this thread; its end is to be published then."""
-        return self._handling.run()
+        with self._begin_span().current():
+            return self._handling.run()
 
     async def run_async(self) -> AttemptEnding:
         """Run an async handler to its physical end, on this loop; its end is to be published then."""
-        return await self._handling.run_async()
+        with self._begin_span().current():
+            return await self._handling.run_async()
 
     def run_in_process(self, children: Children, place: Place) -> AttemptEnding:
         """Run a handler to its physical end in a child process; this thread serves it meanwhile."""
+        self._begin_span()
         self._serving = Serving(
             children, place, self.core, self.writes, is_draining=self._is_draining, ids=self._handling.ids
         )
         return self._serving.run()
+
+    def _begin_span(self) -> AttemptSpan:
+        span = self.writes.span = AttemptSpan.begin(self.lease, self._worker)
+        return span
 
     def look_after(self) -> None:
         """Wake a handler whose attempt is over, tell a child what is asked of it, and give up on what is stuck.
@@ -134,7 +142,7 @@ class Attempt:
         """Take the answer of a posted end, and say what became of the attempt; ``None``: it is to be published yet."""
         if not isinstance(end.answer, ExecutionResult):
             return None
-        published = self._conclude(Published("completed", end.answer.state.value))
+        published = self._conclude(Published("completed", end.answer.state.value), end.ending)
         self._end.release()
         return published
 
@@ -142,9 +150,9 @@ class Attempt:
         """Publish, in this thread, a posted end that could not be settled."""
         try:
             command_id = end.answer.command_id if isinstance(end.answer, OutcomeUnknownError) else None
-            return self._conclude(publish(end.ending, self.writes, end.staged, command_id))
+            return self._conclude(publish(end.ending, self.writes, end.staged, command_id), end.ending)
         except BaseException as error:  # noqa: BLE001  # see there
-            return self._conclude(self._broken(error))
+            return self._conclude(self._broken(error), end.ending)
         finally:
             self._end.release()
 
@@ -152,21 +160,29 @@ class Attempt:
         try:
             staged, progress = self.core.close(use_hook=use_hook)
             self.core.send_progress(progress)
-            return self._conclude(publish(ending, self.writes, staged))
+            return self._conclude(publish(ending, self.writes, staged), ending)
         except BaseException as error:  # noqa: BLE001  # see there
-            return self._conclude(self._broken(error))
+            return self._conclude(self._broken(error), ending)
 
     def _broken(self, error: BaseException) -> Published:
         """The lease is left to expire, and the host goes on."""
         LOG.error("an attempt's end could not be recorded", extra=self.ids, exc_info=error)
         return Published("left", told(error))
 
-    def _conclude(self, published: Published) -> Published:
+    def _conclude(self, published: Published, ending: AttemptEnding) -> Published:
         self._published = published
         self.held.lose(ENDED)
+        self.writes.span.end(published.how, published.why, error=_error(ending, published))
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("attempt %s: %s", published.how, published.why, extra=self.ids)
         return published
+
+
+def _error(ending: AttemptEnding, published: Published) -> str | None:
+    """What went wrong with an attempt, for its span."""
+    if published.how == "left":
+        return f"LeaseLost: {published.why}"
+    return ending.error if isinstance(ending, Fail | Finish) else None
 
 
 class PostedEnd:

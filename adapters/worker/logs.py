@@ -7,9 +7,12 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from jobledger.adapters.telemetry import traced_ids
 from jobledger.adapters.worker.current import current_facts
 
 FIELDS: Final = ("job_id", "generation", "kind", "worker")
+REQUEST: Final = ("method", "path", "status", "ms")
+"""What a line about an HTTP request says of it."""
 
 
 class JobLogFields(logging.Filter):
@@ -45,7 +48,10 @@ class JobLogText(logging.Formatter):
 
 
 class JobLogJson(logging.Formatter):
-    """One JSON object for each record: ``at``, ``level``, ``logger``, ``message``, the job's fields, ``error``."""
+    """One JSON object for each record: ``at``, ``level``, ``logger``, ``message``, the job's fields, ``error``.
+
+    Within a span of OpenTelemetry also its ``trace_id`` and ``span_id``.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
@@ -55,7 +61,8 @@ class JobLogJson(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        said |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+        said |= traced_ids()
+        said |= {name: value for name in (*FIELDS, *REQUEST) if (value := getattr(record, name, None)) is not None}
         if record.exc_info:
             said["error"] = self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=True, default=str)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from jobledger.adapters.bootstrap import JobStore
+from jobledger.adapters.telemetry import UNTRACED
 from jobledger.adapters.worker.caution import Caution, pause_after
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.adapters.worker.held import HeldLease
@@ -32,11 +33,13 @@ Answer = TypeVar("Answer")
 class FencedWrites:
     """Calls of a store under one lease."""
 
-    __slots__ = ("_caution", "held", "store")
+    __slots__ = ("_caution", "held", "span", "store")
 
     def __init__(self, store: JobStore, held: HeldLease, caution: Caution) -> None:
         """Write through ``store`` while ``held`` lasts; failed calls are told to ``caution``."""
         self.store, self.held, self._caution = store, held, caution
+        self.span = UNTRACED
+        """Where what is saved is noted; the attempt puts its own there when it begins."""
 
     # What a handler asks ----------------------------------------------------------------------------------------------
 
@@ -56,6 +59,7 @@ class FencedWrites:
                 command_id=command_id,
             )
         )
+        self.span.event("checkpoint", step=self.held.fence.steps.last)
 
     def unit(self, name: str) -> UnitReceipt | None:
         """The receipt of a unit that was recorded, by whichever attempt."""
@@ -64,6 +68,7 @@ class FencedWrites:
     def record_unit(self, name: str, receipt: Json) -> None:
         """Record that a unit was done; refusals as ``JobStore.record_unit`` has them."""
         self.insist(lambda command_id: self.store.record_unit(self.held.fence, name, receipt, command_id=command_id))
+        self.span.event("unit", unit=name)
 
     def report_progress(self, progress: Progress) -> None:
         """Report progress once; a failure is no harm."""

@@ -16,6 +16,7 @@ from jobledger.domain.bounds import (
     require_instant,
     require_integer,
     require_text,
+    require_traceparent,
     require_within,
 )
 from jobledger.domain.errors import (
@@ -42,7 +43,7 @@ class JobRequest(Model):
 
     ``key`` is the idempotency key within the owner (``None``: every create makes a new job); ``ready_at`` is the
     instant before which nobody may claim it; larger ``priority`` goes first; ``controls`` are those that operators
-    may use.
+    may use; ``traceparent`` says in whose trace it was asked for, as W3C Trace Context writes it.
 
     Raises:
         InvalidRequestError: a field is missing, unknown, or of another type. Contents are checked by ``create``.
@@ -59,6 +60,7 @@ class JobRequest(Model):
     controls: tuple[str, ...] = Field(default=CONTROLS, strict=False)
     labels: dict[str, str] = Field(default_factory=dict)
     submission: str | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ def prepare(request: JobRequest, *, job_id: str, namespace: str, policies: dict[
     if request.ready_at is not None:
         require_instant("ready_at", request.ready_at)
     require_text("policy", request.policy)
+    if request.traceparent is not None:
+        require_traceparent("traceparent", request.traceparent)
     kept = keep("payload", request.payload)
     mark = fingerprint(request.kind, request.payload, None)
     return NewJob(job_id, namespace, request, policies.get(request.policy), kept.body, mark, kept.aside)
@@ -204,6 +208,7 @@ def _created(new: NewJob, policy: Policy, now: datetime, checkpoint: Body | None
         ready_at=require_instant("ready_at", request.ready_at) if request.ready_at else now,
         labels=dict(request.labels),
         submission=request.submission,
+        traceparent=request.traceparent,
         origin=new.origin,
         checkpoint=checkpoint,
         units=units,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from jobledger.domain import events, schedule_events
 from jobledger.domain.events import Event, Origin, Outcome
@@ -125,3 +126,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "schedule.removed": schedule_events.ScheduleRemoved(at=NOON, by="ann", reason="not needed"),
 }
+
+TRACED: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+_CREATED: Any = EVENTS["job.created"]
+LATER: Final[dict[str, Event]] = {"job.created.2": replace(_CREATED, traceparent=TRACED)}
+"""Events as later versions store them, with the fields that came since; each has a golden record of its own."""

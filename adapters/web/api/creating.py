@@ -15,7 +15,7 @@ from jobledger.adapters.wire.jobs import CreateReceiptOut, JobIn, JobsIn
 from jobledger.adapters.wire.problems import problem_of
 from jobledger.adapters.wire.working import CreatedItem, CreatedItems
 from jobledger.domain.answers import CreateReceipt
-from jobledger.domain.bounds import NAME_CHARACTERS_MAX
+from jobledger.domain.bounds import NAME_CHARACTERS_MAX, require_traceparent
 from jobledger.domain.errors import JobledgerError
 
 routes = router("jobs")
@@ -28,6 +28,10 @@ def _reused(description: str) -> dict[int | str, Any]:
 IdempotencyKey = Annotated[
     str | None,
     Header(description="The job's key within its owner: the same key and payload answer the same job."),
+]
+Traceparent = Annotated[
+    str | None,
+    Header(max_length=NAME_CHARACTERS_MAX, description="In whose trace it is asked for (W3C Trace Context)."),
 ]
 
 
@@ -44,13 +48,15 @@ def create_job(
     job: JobIn,
     idempotency_key: IdempotencyKey = None,
     command_id: CommandId = None,
+    traceparent: Traceparent = None,
 ) -> CreateReceiptOut:
     """Create a job, or answer the recorded receipt of the one that its owner, key and payload made before.
 
     A job without a key carries a `Command-Id` instead, which makes a repeat safe.
     """
     key = _key(idempotency_key, job.key, command_id)
-    receipt = face.store.create(job.request(_owner(caller, job), key), command_id=command_id)
+    request = job.request(_owner(caller, job), key, _readable(traceparent))
+    receipt = face.store.create(request, command_id=command_id)
     return _made(receipt, response)
 
 
@@ -121,6 +127,14 @@ def _owner(caller: Principal, job: JobIn) -> str:
     if owner is None:
         raise HttpProblemError("invalid_request", "owner: this token has none of its own, so the job has to name one")
     return owner
+
+
+def _readable(traceparent: str | None) -> str | None:
+    """The header of a trace, if it can be read; its standard wants one that cannot to be ignored."""
+    try:
+        return None if traceparent is None else require_traceparent("traceparent", traceparent)
+    except JobledgerError:
+        return None
 
 
 def _key(idempotency_key: str | None, key: str | None, command_id: str | None) -> str | None:
