@@ -13,6 +13,7 @@ from functools import partial, wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
 
+from jobledger.adapters.aio_queues import AsyncQueues
 from jobledger.adapters.aio_schedules import AsyncSchedules
 from jobledger.adapters.bootstrap import DEFAULT_URL, JobStore
 from jobledger.domain.bounds import require_span
@@ -66,6 +67,7 @@ class AsyncJobStore:
         """Wrap an open store."""
         self.store = store
         self.schedules = AsyncSchedules(store.schedules, self.in_thread)
+        self.queues = AsyncQueues(store.queues, self.in_thread)
         self.threads = ThreadPoolExecutor(threads_max, thread_name_prefix="jobledger")
         self._watcher = ThreadPoolExecutor(1, thread_name_prefix="jobledger watcher")
         self._lock = threading.Lock()

@@ -26,9 +26,10 @@ from jobledger.adapters.storage.sqlite import SQLiteStorage
 from jobledger.domain.bounds import PAGE_MAX, require_span, require_text
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
 from jobledger.domain.ports import JobFilter
-from jobledger.domain.store import FiringCommands, JobCommands, Setting
+from jobledger.domain.store import FiringCommands, JobCommands, QueueCommands, Setting
 from jobledger.projections.bundles import ExportReport, Scope, export, lines_of
 from jobledger.projections.checking import Replay, replay_bundle, verify_bundle
+from jobledger.projections.queues import QueueReads
 from jobledger.projections.reads import JobReads
 from jobledger.projections.schedules import ScheduleReads
 from jobledger.projections.windows import following
@@ -58,6 +59,13 @@ class Schedules(FiringCommands, ScheduleReads):
     """
 
 
+class Queues(QueueCommands, QueueReads):
+    """Limits and holds of queues over all hosts: limit, hold, release; and every question about them.
+
+    Reached as ``store.queues``. Source: the rules of ``jobledger.domain.queues`` over the store's storage.
+    """
+
+
 class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
     """Jobs in one store and namespace: every command, every question; safe to share between threads.
 
@@ -70,6 +78,7 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         super().__init__(setting)
         self.namespace = setting.namespace
         self.schedules = Schedules(setting, ZoneCalendar())
+        self.queues = Queues(setting)
 
     @classmethod
     def open(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from jobledger.domain import events, schedule_events
+from jobledger.domain import events, queue_events, schedule_events
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import STORED_SHAPE, Event
 from jobledger.domain.values import sha256_hex
@@ -51,6 +51,9 @@ TOPICS: Final[Mapping[str, type[Event]]] = {
     "schedule.fired": schedule_events.ScheduleFired,
     "schedule.skipped": schedule_events.ScheduleSkipped,
     "schedule.removed": schedule_events.ScheduleRemoved,
+    "queue.limited": queue_events.QueueLimited,
+    "queue.held": queue_events.QueueHeld,
+    "queue.released": queue_events.QueueReleased,
 }
 """Every topic that may stand in a store. A topic never changes and is never used again for something else."""
 

@@ -14,6 +14,7 @@ from jobledger.domain.errors import StoreUnavailableError
 from jobledger.domain.history import StoredRecord
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import LeaseRow
+from jobledger.domain.queues.ports import QueueReader, QueueWriter
 from jobledger.domain.schedules.ports import ScheduleReader, ScheduleWriter
 from jobledger.domain.tracking import TrackingReader, TrackingWriter
 from jobledger.domain.values import Body
@@ -198,7 +199,7 @@ class Append:
     inherit: Inherit | None = None
 
 
-class Reader(ScheduleReader, TrackingReader, Protocol):
+class Reader(ScheduleReader, QueueReader, TrackingReader, Protocol):
     """One consistent view of the store."""
 
     def now(self) -> datetime:
@@ -314,7 +315,7 @@ class Reader(ScheduleReader, TrackingReader, Protocol):
         ...
 
 
-class Session(Reader, ScheduleWriter, TrackingWriter, Protocol):
+class Session(Reader, ScheduleWriter, QueueWriter, TrackingWriter, Protocol):
     """One transaction that may write; leaving its block commits, an exception rolls everything back."""
 
     @property

@@ -15,9 +15,10 @@ from jobledger.domain.ports import GroupRow
 from jobledger.domain.replaying import PAGE
 from jobledger.domain.store.operating import group_stream
 from jobledger.domain.values import encode_json, is_body
+from jobledger.projections.queue_rules import check_queue
 from jobledger.projections.rules import Problem, Walk
 from jobledger.projections.schedule_rules import check_schedule, check_schedule_snapshot
-from jobledger.projections.walking import GROUP, JOB, SCHEDULE, UNREADABLE, walk_all
+from jobledger.projections.walking import GROUP, JOB, QUEUE, SCHEDULE, UNREADABLE, walk_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,6 +200,8 @@ def _check_beside(reader: Reader, walk: Walk, loaded: Loaded | None, *, is_row_r
         _check_group(reader, walk)
     elif walk.kind == SCHEDULE:
         check_schedule(reader, walk)
+    elif walk.kind == QUEUE:
+        check_queue(reader, walk)
     elif walk.kind == JOB or loaded is not None:
         if loaded is not None:
             _check_rows(reader, walk, loaded)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.queues.state import QueueState
     from jobledger.domain.schedules.state import ScheduleState
     from jobledger.domain.values import Body
 
@@ -39,7 +40,7 @@ class Walk:
     ``kind`` is the first word of its topics, ``position`` and ``at`` those of its last event, ``leading`` that event
     with its cause, ``commands`` the ids of all causes, ``owed`` what the same command has to record next. ``job`` and
     what follows are of a job's stream, ``epoch`` of a group's, ``schedule`` and ``occurrences`` (the sequences by the
-    jobs that were made) of a schedule's.
+    jobs that were made) of a schedule's, ``queue`` of a queue's.
     """
 
     stream: str
@@ -58,6 +59,7 @@ class Walk:
     epoch: int = 1
     schedule: ScheduleState | None = None
     occurrences: dict[str, int] = field(default_factory=dict[str, int])
+    queue: QueueState | None = None
 
     def report(self, sequence: int, rule: str, text: str) -> None:
         """Note a problem, up to ``PROBLEMS_MAX``."""

@@ -9,6 +9,7 @@ from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.history import read
 from jobledger.domain.replaying import advance
 from jobledger.domain.values import is_body
+from jobledger.projections.queue_rules import see_queue
 from jobledger.projections.rules import RULES_OF, Step, Walk
 from jobledger.projections.schedule_rules import see_schedule
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 JOB: Final = "job"
 GROUP: Final = "group"
 SCHEDULE: Final = "schedule"
+QUEUE: Final = "queue"
 UNREADABLE: Final = "readable"
 
 BODIES: Final[Mapping[type[events.Event], tuple[str, ...]]] = {
@@ -86,6 +88,8 @@ def _see_kind(walk: Walk, kind: str, recorded: RecordedEvent, body_of: BodyOf) -
         _see_job(walk, recorded, body_of)
     elif kind == SCHEDULE:
         see_schedule(walk, recorded)
+    elif kind == QUEUE:
+        see_queue(walk, recorded)
     elif isinstance(recorded.event, events.EpochAdvanced):
         if recorded.event.epoch != walk.epoch + 1:
             walk.report(recorded.sequence, "epoch", f"epoch {recorded.event.epoch} follows {walk.epoch}")

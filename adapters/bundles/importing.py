@@ -15,13 +15,15 @@ from jobledger.domain.history import read
 from jobledger.domain.job import Job
 from jobledger.domain.lease import LeaseRow
 from jobledger.domain.ports import Append, GroupRow, Guard, ResourceWrite, StoredBody, UnitRow
+from jobledger.domain.queues.ports import QueueAppend
+from jobledger.domain.queues.state import advance_queue
 from jobledger.domain.replaying import advance
 from jobledger.domain.schedules.ports import ScheduleAppend
 from jobledger.domain.schedules.state import SNAPSHOT_EVERY, advance_schedule
 from jobledger.domain.values import Body, encode_json
 from jobledger.projections.audit import place_of
 from jobledger.projections.bundles import bytes_of, lines_of, record_of
-from jobledger.projections.walking import DROPPABLE, GROUP, SCHEDULE, bodies_of
+from jobledger.projections.walking import DROPPABLE, GROUP, QUEUE, SCHEDULE, bodies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -124,6 +126,8 @@ def _event(session: Session, state: _Import, placed: Positioned) -> None:
             raise HistoryCorruptError(record.stream, record.sequence, "it does not follow the group's event before it")
     elif named[0] == SCHEDULE:
         _schedule_event(session, recorded, placed, *named[1:])
+    elif named[0] == QUEUE:
+        _queue_event(session, recorded, placed, *named[1:])
     else:
         raise InvalidRequestError(
             "bundle", f"the stream {record.stream!r} is of a kind that no import knows; verify it"
@@ -177,6 +181,14 @@ def _schedule_event(session: Session, recorded: RecordedEvent, placed: Positione
         raise HistoryCorruptError(
             recorded.stream, recorded.sequence, "it does not follow the schedule's event before it"
         )
+
+
+def _queue_event(session: Session, recorded: RecordedEvent, placed: Positioned, namespace: str, name: str) -> None:
+    stands = session.queues(namespace, [name]).get(name)
+    state = advance_queue(stands.state if stands else None, recorded)
+    append = QueueAppend(sequence=recorded.sequence - 1, state=state, records=(placed.record,), head=recorded.digest)
+    if not session.append_queue(append):
+        raise HistoryCorruptError(recorded.stream, recorded.sequence, "it does not follow the queue's event before it")
 
 
 def _append(session: Session, append: Append) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from typing_extensions import override
+
 from jobledger.adapters.storage.memory_reading import MemoryReader
-from jobledger.adapters.storage.memory_tables import LEASES, OPEN, LiveRow, StatusRow
+from jobledger.adapters.storage.memory_tables import LEASES, LiveRow, StatusRow
 from jobledger.domain.decisions.claiming import Claimable
 
 if TYPE_CHECKING:
@@ -23,15 +25,13 @@ class MemoryFinder(MemoryReader):
         now = self.now()
         rows = [
             row
-            for _, row in self._view.items(OPEN)
-            if row.job.namespace == namespace
-            and row.job.queue in queues
-            and (kinds is None or row.job.kind in kinds)
-            and self._is_claimable(row, now)
+            for row in self._open_in(namespace, queues)
+            if (kinds is None or row.job.kind in kinds) and self._is_claimable(row, now)
         ]
         rows.sort(key=lambda row: (-row.job.priority, row.job.ready_at, row.position))
         return [row.job.id for row in rows[:limit]]
 
+    @override
     def _is_claimable(self, row: StatusRow, now: datetime) -> bool:
         match row.claimable:
             case Claimable.NEVER:

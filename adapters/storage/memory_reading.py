@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from jobledger.adapters.storage.memory_queues import MemoryQueueReader
 from jobledger.adapters.storage.memory_schedules import MemoryScheduleReader
 from jobledger.adapters.storage.memory_strays import strays
 from jobledger.adapters.storage.memory_tables import (
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Clock
 
 
-class MemoryReader(MemoryScheduleReader, MemoryTrackingReader):
+class MemoryReader(MemoryScheduleReader, MemoryTrackingReader, MemoryQueueReader):
     """A view of the rows, and the log up to the position that it had when the view was opened."""
 
     def __init__(self, view: View, recorder: MemoryLedgerRecorder, upto: int, clock: Clock) -> None:

@@ -14,7 +14,9 @@ from jobledger.adapters.storage.memory_tables import (
     GROUPS,
     LEASES,
     OPEN,
+    QUEUE_USAGE,
     QUEUED,
+    QUEUES,
     RESOURCES,
     SCHEDULE_SNAPSHOTS,
     SCHEDULES,
@@ -25,11 +27,13 @@ from jobledger.adapters.storage.memory_tables import (
     Draft,
     KeptUnit,
     LiveRow,
+    QueueRow,
     ScheduleRow,
     StatusRow,
 )
 from jobledger.adapters.storage.memory_tracking import MemoryTrackingSession
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
+from jobledger.adapters.storage.queue_rows import decode_queue, encode_queue, encode_usage
 from jobledger.adapters.storage.rows import decode_job, encode_body, encode_job
 from jobledger.adapters.storage.schedule_rows import decode_schedule, encode_schedule
 from jobledger.domain.decisions.claiming import Claimable
@@ -45,6 +49,9 @@ if TYPE_CHECKING:
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Append, Clock, GroupRow, Loaded, StoredBody
+    from jobledger.domain.queues.choosing import Usage
+    from jobledger.domain.queues.ports import QueueAppend
+    from jobledger.domain.queues.state import QueueState
     from jobledger.domain.schedules.ports import ScheduleAppend
     from jobledger.domain.schedules.state import ScheduleState
 
@@ -228,6 +235,40 @@ class MemorySession(MemoryFinder, MemoryTrackingSession):
     def _put_schedule_snapshot(self, state: ScheduleState) -> None:
         key = (state.namespace, state.name, state.sequence)
         self._draft.put(SCHEDULE_SNAPSHOTS, key, encode_schedule(state))
+
+    # Queues -----------------------------------------------------------------------------------------------------------
+
+    def append_queue(self, append: QueueAppend) -> bool:
+        """Write the append if its queue still stands at its sequence; whether it was written."""
+        state = append.state
+        row = self._draft.get(QUEUES, (state.namespace, state.name))
+        if (row.state.sequence if row else 0) != append.sequence:
+            return False
+        if any(self._record_of(record.stream, record.sequence) for record in append.records):
+            return False
+        self._stage(append.records)
+        self.rewrite_queue(state, append.head)
+        return True
+
+    def rewrite_queue(self, state: QueueState, head: str) -> None:
+        """Replace a queue's row by a rebuilt one, or make the row that is missing."""
+        encoded = encode_queue(state)
+        own = decode_queue(state.namespace, state.name, state.sequence, encoded)
+        self._draft.put(QUEUES, (state.namespace, state.name), QueueRow(own, encoded, head))
+
+    def put_queue_usage(self, namespace: str, name: str, usage: Usage) -> None:
+        """Remember for the next claim."""
+        self._draft.put(QUEUE_USAGE, (namespace, name), encode_usage(usage))
+
+    def share_out(self, namespace: str, queue: str, share_by: str, limit: int) -> None:
+        """Do nothing: the share of each job is seen when it is looked at."""
+
+    def end_shares(self, namespace: str, queue: str) -> None:
+        """Do nothing, likewise."""
+
+    def take(self, job_ids: Sequence[str]) -> list[str]:
+        """All of them: no other session is open."""
+        return list(job_ids)
 
     # Rebuilding -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
     LEASES,
+    QUEUE_USAGE,
+    QUEUES,
     SCHEDULE_SNAPSHOTS,
     SCHEDULES,
     SNAPSHOTS,
@@ -17,6 +19,7 @@ from jobledger.adapters.storage.memory_tables import (
     View,
 )
 from jobledger.domain.ports import Stray
+from jobledger.domain.queues.state import queue_stream
 from jobledger.domain.schedules.state import schedule_stream
 from jobledger.domain.store.operating import group_stream
 
@@ -46,6 +49,7 @@ def strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
         if recorder.position_of(group_stream(namespace, name), 1) is None:
             yield Stray("group", group_stream(namespace, name), name)
     yield from _schedule_strays(view, recorder)
+    yield from _queue_strays(view, recorder)
 
 
 def _schedule_strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
@@ -56,3 +60,12 @@ def _schedule_strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Str
         row = view.get(SCHEDULES, (namespace, name))
         if row is None or row.state.sequence < sequence:
             yield Stray("schedule_state", schedule_stream(namespace, name), str(sequence))
+
+
+def _queue_strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
+    for namespace, name in (key for key, _ in view.items(QUEUES)):
+        if recorder.position_of(queue_stream(namespace, name), 1) is None:
+            yield Stray("queue", queue_stream(namespace, name), name)
+    for namespace, name in (key for key, _ in view.items(QUEUE_USAGE)):
+        if view.get(QUEUES, (namespace, name)) is None:
+            yield Stray("queue_usage", queue_stream(namespace, name), name)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jobledger.domain.job import Job
     from jobledger.domain.lease import LeaseRow
     from jobledger.domain.ports import GroupRow, ResourceRow, StoredBody
+    from jobledger.domain.queues.state import QueueState
     from jobledger.domain.schedules.state import ScheduleState
     from jobledger.domain.tracking import Tracked
 
@@ -80,6 +81,15 @@ class ScheduleRow:
     head: str
 
 
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue's folded state, as it is read and as it is handed out."""
+
+    state: QueueState
+    encoded: bytes
+    head: str
+
+
 # Every job; of those the ones that a claim may take one day; and how many are queued in each queue.
 STATUS: Table[str, StatusRow] = Table("status")
 OPEN: Table[str, StatusRow] = Table("open")
@@ -98,6 +108,9 @@ SCHEDULE_SNAPSHOTS: Table[tuple[str, str, int], bytes] = Table("schedule_snapsho
 # Projections that follow the feed: their builds, by name and number; and the rows of each, by key.
 TRACKED: Table[tuple[str, int], Tracked] = Table("tracked")
 PROJECTED: Table[tuple[str, int, bytes], bytes] = Table("projected")
+# Queues that were ever limited or held, by namespace and name; and what the claims of limited ones remember.
+QUEUES: Table[tuple[str, str], QueueRow] = Table("queues")
+QUEUE_USAGE: Table[tuple[str, str], bytes] = Table("queue_usage")
 
 
 class View:

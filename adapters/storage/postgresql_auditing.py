@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
+from jobledger.adapters.storage.postgresql_queues import PostgreSQLQueueReader
 from jobledger.adapters.storage.postgresql_reading import Row, stored
 from jobledger.adapters.storage.postgresql_schedules import PostgreSQLScheduleReader
 from jobledger.adapters.storage.postgresql_tracking import PostgreSQLTrackingReader
@@ -82,10 +83,23 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
         WHERE s.namespace = r.namespace AND s.name = r.name AND s.sequence >= r.sequence
     )
     """,
+    """
+    SELECT 'queue', 'queue:' || length(r.namespace) || ':' || r.namespace || ':' || r.name, r.name
+    FROM jobledger.queue AS r WHERE NOT EXISTS (
+        SELECT 1 FROM jobledger.stored_events AS e
+        WHERE e.originator_id = 'queue:' || length(r.namespace) || ':' || r.namespace || ':' || r.name
+    )
+    """,
+    """
+    SELECT 'queue_usage', 'queue:' || length(r.namespace) || ':' || r.namespace || ':' || r.name, r.name
+    FROM jobledger.queue_usage AS r WHERE NOT EXISTS (
+        SELECT 1 FROM jobledger.queue AS q WHERE q.namespace = r.namespace AND q.name = r.name
+    )
+    """,
 )
 
 
-class PostgreSQLReader(PostgreSQLTrackingReader, PostgreSQLScheduleReader):
+class PostgreSQLReader(PostgreSQLTrackingReader, PostgreSQLScheduleReader, PostgreSQLQueueReader):
     """One consistent view of a PostgreSQL store."""
 
     # By stored_events_position.

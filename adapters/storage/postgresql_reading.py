@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 import psycopg
 
 from jobledger.adapters.storage.postgresql_errors import failure
+from jobledger.adapters.storage.queue_rows import shared_claimable
 from jobledger.adapters.storage.rows import decode_body, decode_job, from_us, group_row, lease_row, resource_row
 from jobledger.adapters.storage.status_row import status_row
 from jobledger.domain.errors import HistoryCorruptError
@@ -108,8 +109,10 @@ class PostgreSQLJobReader(PostgreSQLRows):
             s.is_held, s.sequence, s.head, j.created_at_us, s.updated_at_us,
             (s.namespace, s.queue, s.kind, s.priority, s.position)
                 IS NOT DISTINCT FROM (j.namespace, j.queue, j.kind, j.priority, e.notification_id),
-            j.position IS NOT DISTINCT FROM e.notification_id
+            j.position IS NOT DISTINCT FROM e.notification_id,
+            s.share, q.share_by
         FROM jobledger.job AS j JOIN jobledger.job_status AS s ON s.job_id = j.job_id
+        LEFT JOIN jobledger.queue AS q ON q.namespace = s.namespace AND q.name = s.queue
         LEFT JOIN jobledger.stored_events AS e ON e.originator_id = j.job_id AND e.originator_version = 1
         WHERE j.job_id = %(job_id)s
     """
@@ -126,9 +129,12 @@ class PostgreSQLJobReader(PostgreSQLRows):
 
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
         """Whether the columns of both tables, the labels and the submission are those of this state."""
-        wanted = [value for column, value in status_row(job, claimable, head).items() if column != "job"]
         row = self._one(self.COLUMNS, job_id=job.id)
-        if row is None or list(row[1:]) != [*wanted, True, True]:
+        if row is None:
+            return False
+        wanted = status_row(job, claimable, head)
+        wanted["claimable"] = shared_claimable(job, claimable, row[9], *row[-2:])
+        if list(row[1:-2]) != [*(value for column, value in wanted.items() if column != "job"), True, True]:
             return False
         if job.labels:
             at = {"namespace": job.namespace, "position": row[0], "job_id": job.id}

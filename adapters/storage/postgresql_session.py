@@ -10,8 +10,9 @@ from psycopg.rows import tuple_row
 from typing_extensions import override
 
 from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, register_arrays, texts
+from jobledger.adapters.storage.postgresql_queueing import PostgreSQLQueueSession
 from jobledger.adapters.storage.postgresql_reading import loaded
-from jobledger.adapters.storage.postgresql_scheduling import INSERT_EVENTS, PostgreSQLScheduleSession
+from jobledger.adapters.storage.postgresql_scheduling import INSERT_EVENTS
 from jobledger.adapters.storage.postgresql_tracking import PostgreSQLTrackingSession
 from jobledger.adapters.storage.postgresql_writes import AppendCall, append_call, waves
 from jobledger.adapters.storage.rows import encode_job, from_us
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from jobledger.domain.ports import Append, GroupRow, Loaded
 
 
-class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
+class PostgreSQLSession(PostgreSQLQueueSession, PostgreSQLTrackingSession):
     """A READ COMMITTED transaction: what it has locked stays true until it ends, and each read sees what is newest."""
 
     def __init__(self, cursor: psycopg.Cursor[TupleRow], place: Place, *, is_own: bool = False) -> None:
@@ -41,8 +42,6 @@ class PostgreSQLSession(PostgreSQLScheduleSession, PostgreSQLTrackingSession):
         self._locked: set[str] = set()
         self._clock: datetime | None = None
         self.has_lent_connection = False
-        self.has_news = False
-        self._groups: dict[tuple[str, str], GroupRow] = {}
 
     @property
     def connection(self) -> psycopg.Connection[Any]:

@@ -16,9 +16,9 @@ from eventsourcing.persistence import (
 )
 
 from jobledger.adapters.storage.migrating import applied_steps, migrate_sqlite, migrations, require_known_steps
-from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_datastore import SQLiteLedgerDatastore
 from jobledger.adapters.storage.sqlite_errors import after_commit, failure
+from jobledger.adapters.storage.sqlite_queues import SQLiteQueueReader
 from jobledger.adapters.storage.sqlite_recorders import SQLiteLedgerFactory, SQLiteLedgerRecorder
 from jobledger.adapters.storage.sqlite_session import SQLiteSession
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
@@ -128,7 +128,7 @@ class SQLiteStorage:
     # Reading and writing ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Generator[SQLiteFinder]:
+    def reading(self) -> Generator[SQLiteQueueReader]:
         """A consistent view: as of its first reading, whatever is written meanwhile.
 
         Raises:
@@ -142,7 +142,7 @@ class SQLiteStorage:
                 connection.begin_reading()
             except sqlite3.Error as error:
                 raise failure(error, self.path) from error
-            yield SQLiteFinder(connection.raw, self.clock, self.path)
+            yield SQLiteQueueReader(connection.raw, self.clock, self.path)
         finally:
             self._give_back(connection)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, LiteralString
 
 from jobledger.adapters.storage.rows import to_us
@@ -18,6 +19,21 @@ Candidate = tuple[int, int, int, str]
 """The order of claims: the negative priority, ``ready_at`` in microseconds, the position; and the job's id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where jobs wait: in a queue, or in one share of a divided one."""
+
+    namespace: str
+    queue: str
+    share: str | None = None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """As a statement's parameters."""
+        place = {"namespace": self.namespace, "queue": self.queue}
+        return place if self.share is None else place | {"share": self.share}
+
+
 class SQLiteFinder(SQLiteReader, SQLiteScheduleReader, SQLiteTrackingReader):
     """Finds jobs for workers and for recovery, at the price of what it finds: what waits or is taken costs nothing."""
 
@@ -28,47 +44,56 @@ class SQLiteFinder(SQLiteReader, SQLiteScheduleReader, SQLiteTrackingReader):
         now_us = to_us(self.now())
         found: list[Candidate] = []
         for queue in dict.fromkeys(queues):
-            for kind in self._waiting_kinds(namespace, queue) if kinds is None else dict.fromkeys(kinds):
-                found += self._due(namespace, queue, kind, now_us, limit)
+            lane = Lane(namespace, queue)
+            for kind in self._kinds_in(lane) if kinds is None else dict.fromkeys(kinds):
+                found += self._due(lane, kind, now_us, limit)
             found += self._dead_in(namespace, queue, kinds, now_us, limit)
         return [job_id for *_, job_id in heapq.nsmallest(limit, found)]
 
-    # By job_status_waiting, one step to each kind.
-    NEXT_KIND: Final[LiteralString] = """
-        SELECT min(kind) AS kind FROM job_status
-        WHERE namespace = :namespace AND queue = :queue AND claimable = 'when_ready' AND kind > :after
+    # By job_status_waiting, or job_status_shared.
+    UNSHARED: Final[LiteralString] = """
+        FROM job_status WHERE namespace = :namespace AND queue = :queue AND claimable = 'when_ready'
+    """
+    SHARED: Final[LiteralString] = """
+        FROM job_status WHERE namespace = :namespace AND queue = :queue AND share = :share AND claimable = 'when_shared'
     """
 
-    def _waiting_kinds(self, namespace: str, queue: str) -> Iterator[str]:
+    # One step in the index to each kind.
+    def _kinds_in(self, lane: Lane) -> Iterator[str]:
+        waiting = self.UNSHARED if lane.share is None else self.SHARED
         after = ""
         while True:
-            [row] = self._all(self.NEXT_KIND, namespace=namespace, queue=queue, after=after)
+            [row] = self._all("SELECT min(kind) AS kind" + waiting + " AND kind > :after", **lane.values, after=after)
             if row["kind"] is None:
                 return
             yield (after := row["kind"])
 
-    # By job_status_waiting: one step to each priority, and then only rows that are due, in the order wanted.
-    HIGHEST: Final[LiteralString] = """
-        SELECT max(priority) AS priority FROM job_status
-        WHERE namespace = :namespace AND queue = :queue AND kind = :kind AND claimable = 'when_ready'
-    """
-    NEXT_LOWER: Final[LiteralString] = HIGHEST + " AND priority < :priority"
-    DUE: Final[LiteralString] = """
-        SELECT -priority AS urgency, ready_at_us, position, job_id FROM job_status
-        WHERE namespace = :namespace AND queue = :queue AND kind = :kind AND claimable = 'when_ready'
-            AND priority = :priority AND ready_at_us <= :now_us
+    # One step to each priority, and then only rows that are due, in the order wanted.
+    HIGHEST: Final[LiteralString] = "SELECT max(priority) AS priority"
+    DUE: Final[LiteralString] = "SELECT -priority AS urgency, ready_at_us, position, job_id"
+    OF_PRIORITY: Final[LiteralString] = """
+        AND kind = :kind AND priority = :priority AND ready_at_us <= :now_us
         ORDER BY ready_at_us, position LIMIT :limit
     """
 
-    def _due(self, namespace: str, queue: str, kind: str, now_us: int, limit: int) -> list[Candidate]:
-        """What waits in one queue for one kind of worker and is due, best first."""
-        lane = {"namespace": namespace, "queue": queue, "kind": kind}
+    def _due(self, lane: Lane, kind: str, now_us: int, limit: int, *, every_priority: bool = False) -> list[Candidate]:
+        """What waits in one lane for one kind of worker and is due, best first.
+
+        With ``every_priority`` the first ``limit`` of each, else of all of them.
+        """
+        waiting = self.UNSHARED if lane.share is None else self.SHARED
         found: list[Candidate] = []
-        [row] = self._all(self.HIGHEST, **lane)
-        while (priority := row["priority"]) is not None and len(found) < limit:
-            due = self._all(self.DUE, **lane, priority=priority, now_us=now_us, limit=limit - len(found))
+        of_kind = lane.values | {"kind": kind}
+        [row] = self._all(self.HIGHEST + waiting + " AND kind = :kind", **of_kind)
+        while (priority := row["priority"]) is not None and (every_priority or len(found) < limit):
+            missing = limit if every_priority else limit - len(found)
+            due = self._all(
+                self.DUE + waiting + self.OF_PRIORITY, **of_kind, priority=priority, now_us=now_us, limit=missing
+            )
             found += [(row["urgency"], row["ready_at_us"], row["position"], row["job_id"]) for row in due]
-            [row] = self._all(self.NEXT_LOWER, **lane, priority=priority)
+            [row] = self._all(
+                self.HIGHEST + waiting + " AND kind = :kind AND priority < :priority", **of_kind, priority=priority
+            )
         return found
 
     # By job_status_running, which covers all that is read of live ones; their leases and groups by primary key.

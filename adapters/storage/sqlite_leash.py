@@ -22,6 +22,8 @@ OUR_TABLES: Final = frozenset(
         "projection",
         "projection_row",
         "resource",
+        "queue",
+        "queue_usage",
         "schedule",
         "schedule_snapshot",
         "schema_version",

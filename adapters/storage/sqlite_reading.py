@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
+from jobledger.adapters.storage.queue_rows import shared_claimable
 from jobledger.adapters.storage.rows import as_bytes, decode_body, decode_job, group_row, lease_row, resource_row
 from jobledger.adapters.storage.sqlite_errors import failure
 from jobledger.adapters.storage.status_row import status_row
@@ -93,10 +94,11 @@ class SQLiteJobReader(SQLiteRows):
         rows = self._all(self.LOAD, job_ids=json.dumps(list(job_ids)))
         return {row["job_id"]: loaded(row) for row in rows}
 
-    # By UNIQUE (job_id), and the first record by UNIQUE (originator_id, originator_version).
+    # By UNIQUE (job_id), the first record by UNIQUE (originator_id, originator_version), the queue by its primary key.
     COLUMNS: Final[LiteralString] = """
-        SELECT s.*, e.rowid AS created_position FROM job_status AS s
+        SELECT s.*, e.rowid AS created_position, q.share_by FROM job_status AS s
         LEFT JOIN stored_events AS e ON e.originator_id = s.job_id AND e.originator_version = 1
+        LEFT JOIN queue AS q ON q.namespace = s.namespace AND q.name = s.queue
         WHERE s.job_id = :job_id
     """
     # By the primary key: labels are found by their names, which the events tell.
@@ -111,8 +113,11 @@ class SQLiteJobReader(SQLiteRows):
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
         """Whether the columns, labels and submission that the store finds a job by are those of this state."""
         row = self._one(self.COLUMNS, job_id=job.id)
+        if row is None:
+            return False
         wanted = status_row(job, claimable, head)
-        if row is None or any(row[column] != value for column, value in wanted.items() if column != "job"):
+        wanted["claimable"] = shared_claimable(job, claimable, row["claimable"], row["share"], row["share_by"])
+        if any(row[column] != value for column, value in wanted.items() if column != "job"):
             return False
         if row["position"] != row["created_position"]:
             return False

@@ -12,11 +12,20 @@ from eventsourcing.sqlite import SQLiteCursor
 from typing_extensions import override
 
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
+from jobledger.adapters.storage.queue_rows import encode_usage, queue_row
 from jobledger.adapters.storage.rows import encode_job, lease_row
 from jobledger.adapters.storage.schedule_rows import schedule_row
-from jobledger.adapters.storage.sqlite_claims import SQLiteFinder
 from jobledger.adapters.storage.sqlite_connecting import in_transaction
 from jobledger.adapters.storage.sqlite_leash import Leash
+from jobledger.adapters.storage.sqlite_queues import (
+    END_SHARES,
+    PUT_QUEUE,
+    PUT_QUEUE_USAGE,
+    QUEUE_SEQUENCE,
+    SHARE_OUT,
+    SQLiteQueueReader,
+    label_of,
+)
 from jobledger.adapters.storage.sqlite_rows import rows_of
 from jobledger.adapters.storage.sqlite_schedules import (
     DELETE_SCHEDULE_SNAPSHOTS,
@@ -44,11 +53,14 @@ if TYPE_CHECKING:
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Append, Clock, GroupRow, Loaded
+    from jobledger.domain.queues.choosing import Usage
+    from jobledger.domain.queues.ports import QueueAppend
+    from jobledger.domain.queues.state import QueueState
     from jobledger.domain.schedules.ports import ScheduleAppend
     from jobledger.domain.schedules.state import ScheduleState
 
 
-class SQLiteSession(SQLiteFinder, SQLiteTrackingSession):
+class SQLiteSession(SQLiteQueueReader, SQLiteTrackingSession):
     """A transaction that began with the write lock in hand: what it has read stays true until it ends."""
 
     def __init__(self, raw: sqlite3.Connection, clock: Clock, path: Path, recorder: SQLiteLedgerRecorder) -> None:
@@ -237,6 +249,47 @@ class SQLiteSession(SQLiteFinder, SQLiteTrackingSession):
         self._raw.execute(PUT_SCHEDULE, schedule_row(state, head))
         for snapshot in snapshots:
             self._raw.execute(PUT_SCHEDULE_SNAPSHOT, schedule_row(snapshot, ""))
+
+    # Queues -----------------------------------------------------------------------------------------------------------
+
+    def append_queue(self, append: QueueAppend) -> bool:
+        """Write the append if its queue still stands at its sequence; whether it was written."""
+        state = append.state
+        standing = self._one(QUEUE_SEQUENCE, namespace=state.namespace, name=state.name)
+        if (standing["sequence"] if standing else 0) != append.sequence:
+            return False
+        try:
+            with self._savepoint():
+                self._insert(append.records)
+                self._raw.execute(PUT_QUEUE, queue_row(state, append.head))
+        except sqlite3.IntegrityError:
+            return False
+        return True
+
+    def rewrite_queue(self, state: QueueState, head: str) -> None:
+        """Replace a queue's row by a rebuilt one, or make the row that is missing."""
+        self._run(PUT_QUEUE, queue_row(state, head))
+
+    def put_queue_usage(self, namespace: str, name: str, usage: Usage) -> None:
+        """Remember for the next claim."""
+        self._run(PUT_QUEUE_USAGE, {"namespace": namespace, "name": name, "usage": encode_usage(usage)})
+
+    def share_out(self, namespace: str, queue: str, share_by: str, limit: int) -> None:
+        """Assign up to ``limit`` waiting jobs of a queue to their shares, if they belong to none yet."""
+        divided = {"share_by": share_by, "label": label_of(share_by)}
+        self._run(SHARE_OUT, {"namespace": namespace, "queue": queue, "limit": limit} | divided)
+
+    def end_shares(self, namespace: str, queue: str) -> None:
+        """Let every waiting job of a queue belong to no share."""
+        self._run(END_SHARES, {"namespace": namespace, "queue": queue})
+
+    def take(self, job_ids: Sequence[str]) -> list[str]:
+        """All of them: no other session writes."""
+        return list(job_ids)
+
+    def _run(self, statement: LiteralString, values: dict[str, object]) -> None:
+        with self._savepoint():
+            self._raw.execute(statement, values)
 
     # Groups and rebuilding --------------------------------------------------------------------------------------------
 

@@ -67,5 +67,18 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
         WHERE s.namespace = r.namespace AND s.name = r.name AND s.sequence >= r.sequence
     ) LIMIT :limit
     """,
+    """
+    SELECT 'queue' AS kind, 'queue:' || length(namespace) || ':' || namespace || ':' || name AS stream, name
+    FROM queue AS r WHERE NOT EXISTS (
+        SELECT 1 FROM stored_events AS e
+        WHERE e.originator_id = 'queue:' || length(namespace) || ':' || namespace || ':' || r.name
+    ) LIMIT :limit
+    """,
+    """
+    SELECT 'queue_usage' AS kind, 'queue:' || length(namespace) || ':' || namespace || ':' || name AS stream, name
+    FROM queue_usage AS r WHERE NOT EXISTS (
+        SELECT 1 FROM queue AS q WHERE q.namespace = r.namespace AND q.name = r.name
+    ) LIMIT :limit
+    """,
 )
 """Each answers the kind of row, the stream that it says it belongs to, and its own name."""

@@ -38,6 +38,8 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "unknown_sequence": 404,
     "sequence_moved": 412,
     "hold_in_force": 423,
+    "queue_held": 423,
+    "queue_limited": 429,
     "admission_refused": 429,
     "payload_changed": 422,
     "unstorable_value": 400,

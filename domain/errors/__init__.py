@@ -55,6 +55,7 @@ from jobledger.domain.errors.leases import (
     StaleEpochError,
     StaleFenceError,
 )
+from jobledger.domain.errors.queues import QueueHeldError, QueueLimitedError
 from jobledger.domain.errors.records import (
     EffectConflictError,
     ProjectionBusyError,
@@ -104,6 +105,8 @@ __all__ = [
     "PayloadTooLargeError",
     "ProducerUnavailableError",
     "ProjectionBusyError",
+    "QueueHeldError",
+    "QueueLimitedError",
     "ReceiptChangedError",
     "ReceiptTooLargeError",
     "RefusedError",

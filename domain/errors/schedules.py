@@ -7,15 +7,16 @@ from typing import Final
 
 from jobledger.domain.errors.families import RefusedError
 
-_KINDS: Final = ("schedule", "group")
+_KINDS: Final = ("schedule", "group", "queue")
 
 
 def named(stream: str) -> str:
-    """What a stream is to people: a job by its id, a schedule or a worker group by its name."""
+    """What a stream is to people: a job by its id, a schedule, a queue or a worker group by its name."""
     kind, _, rest = stream.partition(":")
     length, _, names = rest.partition(":")
     if kind in _KINDS and length.isdecimal():
-        return f"{kind} {names[int(length) + 1 :]!r}"
+        name = names[int(length) + 1 :]
+        return f"{kind} {name!r}" if name else "the whole namespace"
     return f"job {stream}"
 
 

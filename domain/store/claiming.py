@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from jobledger.domain import decisions
@@ -20,7 +21,6 @@ from jobledger.domain.errors import (
     HistoryCorruptError,
     JobledgerError,
     RefusedError,
-    StaleEpochError,
     StaleFenceError,
 )
 from jobledger.domain.events import Claimed
@@ -29,6 +29,7 @@ from jobledger.domain.replaying import value_of
 from jobledger.domain.steps import Steps
 from jobledger.domain.store.base import Commands
 from jobledger.domain.store.executing import Command, Decision, Told, execute_found
+from jobledger.domain.store.finding import Search, admit_claim, is_anything_free, queue_rules, take_free
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
     from jobledger.domain.job import Job
     from jobledger.domain.lease import Standing
-    from jobledger.domain.ports import Reader, Session
+    from jobledger.domain.ports import Session
+    from jobledger.domain.store.base import Setting
     from jobledger.domain.values import Body
 
 
@@ -65,20 +67,13 @@ def require_terms(
     return Terms(require_text("worker", worker), span, require_text("group", group), known, is_respected)
 
 
-@dataclass(slots=True)
-class _Search:
-    """What a claim looks for, the leases that it has got, and the jobs that it has tried."""
-
-    terms: Terms
-    queues: list[str]
-    kinds: list[str] | None
-    limit: int
-    leases: list[Lease] = field(default_factory=list["Lease"])
-    passed: set[str] = field(default_factory=set[str])
-
-
 class ClaimCommands(Commands):
     """Starting attempts."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Run commands in this setting."""
+        super().__init__(setting)
+        self._turns = count()
 
     def claim(
         self,
@@ -106,7 +101,8 @@ class ClaimCommands(Commands):
 
         Raises:
             AlreadyTerminalError, StaleEpochError, LeaseLiveError, CancelPendingError, HoldInForceError,
-            BudgetExhaustedError, NotReadyError: in this order; no attempt was started.
+            BudgetExhaustedError, NotReadyError, QueueHeldError, QueueLimitedError: in this order; no attempt was
+                started.
             StaleFenceError: a repeated claim whose attempt has ended.
         """
         terms = require_terms(worker, lease, group, epoch, respect_hold=respect_hold)
@@ -125,6 +121,8 @@ class ClaimCommands(Commands):
     ) -> list[Lease]:
         """Start attempts of up to ``limit`` jobs that are due: larger priority, earlier due, earlier created first.
 
+        What waits in a held queue is passed over; a limited queue is asked by itself, for what its limits let start.
+
         Raises:
             StaleEpochError: the group is not at ``epoch``; no attempt was started.
         """
@@ -133,62 +131,55 @@ class ClaimCommands(Commands):
         wanted_kinds = None if kinds is None else require_names("kinds", kinds)
 
         terms = require_terms(worker, lease, group, epoch)
-        search = _Search(terms, wanted_queues, wanted_kinds, limit)
-        while len(search.leases) < limit and self._takes_more(search):
-            pass
-        return search.leases
+        namespace, turn = self._setting.namespace, next(self._turns)
+        search = Search(namespace, terms.group, terms.epoch, wanted_queues, wanted_kinds, limit, turn)
+        leases: list[Lease] = []
+        while len(leases) < limit and self._takes_more(search, terms, leases):
+            search.taken = len(leases)
+        return leases
 
-    def _takes_more(self, search: _Search) -> bool:
+    def _takes_more(self, search: Search, terms: Terms, leases: list[Lease]) -> bool:
         """Take what is free now; tells whether another look may find more.
 
         Raises:
             JobledgerError: the store failed, and there is no lease yet that the worker would lose by it.
         """
         tried = len(search.passed)
+
+        def claims(session: Session) -> list[Command[Lease]]:
+            return [self._claim(job_id, terms, found_in=session) for job_id in take_free(session, search)]
+
         try:
             with self._setting.storage.reading() as reader:  # an idle worker's look takes no lock of a writer
-                if not self._candidates(reader, search, 1):
+                if not is_anything_free(reader, search):
                     return False
-            claims = execute_found(self._setting.storage, lambda session: self._claims(session, search), self._call())
-            for answer in claims:
+            for answer in execute_found(self._setting.storage, claims, self._call()):
                 if isinstance(answer, Lease):
-                    search.leases.append(answer)
+                    leases.append(answer)
                 elif not isinstance(answer, RefusedError | HistoryCorruptError):
                     raise answer
         except JobledgerError:
-            if not search.leases:
+            if not leases:
                 raise
             return False
         return len(search.passed) > tried
 
-    def _claims(self, session: Session, search: _Search) -> list[Command[Lease]]:
-        fresh = self._candidates(session, search, search.limit - len(search.leases))
-        search.passed.update(fresh)
-        return [self._claim(job_id, search.terms) for job_id in fresh]
-
-    def _candidates(self, reader: Reader, search: _Search, wanted: int) -> list[str]:
-        """Jobs that were not tried yet and may be taken now; each claim looks again under the job's lock.
-
-        Raises:
-            StaleEpochError: the group has moved on.
-        """
-        namespace, terms = self._setting.namespace, search.terms
-        current = reader.group(namespace, terms.group).epoch
-        if terms.epoch is not None and terms.epoch != current:
-            raise StaleEpochError(terms.group, terms.epoch, current)
-        # Those that were refused are asked for too, so that one that cannot be taken hides no other.
-        asked = wanted + len(search.passed) - len(search.leases)
-        found = reader.candidates(namespace, queues=search.queues, kinds=search.kinds, limit=asked)
-        return [job_id for job_id in found if job_id not in search.passed][:wanted]
-
     def _claim(
-        self, job_id: str, terms: Terms, command_id: str | None = None, token: str | None = None
+        self,
+        job_id: str,
+        terms: Terms,
+        command_id: str | None = None,
+        token: str | None = None,
+        *,
+        found_in: Session | None = None,
     ) -> Command[Lease]:
+        """The claim of one job; its queue has let it in already where it was found, and in that session alone."""
         secret = self._setting.entropy.new_token() if token is None else require_text("token", token)
         digest = token_digest(secret)
 
         def decide(session: Session, standing: Standing) -> Decision:
             _require_bodies(session, standing.job)
+            rules = {} if session is found_in else queue_rules(session, standing.job, terms.group)
             current = session.group(self._setting.namespace, terms.group).epoch
             facts = decisions.claim(
                 standing,
@@ -200,6 +191,8 @@ class ClaimCommands(Commands):
                 token_digest=digest,
                 respect_hold=terms.respect_hold,
             )
+            if rules:
+                admit_claim(session, rules, standing, respect_hold=terms.respect_hold)
             return Decision(facts=facts, epochs=((terms.group, current),))
 
         span = None if terms.lease is None else terms.lease.total_seconds()

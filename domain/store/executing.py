@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -219,7 +219,8 @@ def execute_found(
             continue
         except OutcomeUnknownError:
             call.has_lost_a_reply = True
-            return execute(storage, commands, call)
+            # What let them in was that session's; now each is let in by itself, and sees those before it.
+            return execute(storage, [replace(each, looks_around=True) for each in commands], call)
         return list(answers.values())
     reason = "others changed the jobs at every try"
     raise StoreUnavailableError(reason)

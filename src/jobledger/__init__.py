@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from jobledger.domain.job import State
     from jobledger.domain.lease import Fence
     from jobledger.domain.policies import Backoff, Policy
+    from jobledger.domain.queue_events import QueueLimits
+    from jobledger.domain.queues.answers import QueueReceipt, QueueStatus
     from jobledger.domain.schedules.answers import BackfillReceipt, FiringReport, ScheduleReceipt, ScheduleStatus
     from jobledger.domain.schedules.definition import Schedule
     from jobledger.domain.store import KEEP, Completion
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from jobledger.projections.bundles import ExportReport
     from jobledger.projections.checking import Replay
     from jobledger.projections.pages import JobPage, UnitPage
+    from jobledger.projections.queues import QueuePage, QueueWindow
     from jobledger.projections.rules import Problem
     from jobledger.projections.schedules import SchedulePage, ScheduleWindow
     from jobledger.projections.timeline import Timeline
@@ -118,6 +121,8 @@ _HOMES = {
     "jobledger.domain.job": ("State",),
     "jobledger.domain.lease": ("Fence",),
     "jobledger.domain.policies": ("Backoff", "Policy"),
+    "jobledger.domain.queue_events": ("QueueLimits",),
+    "jobledger.domain.queues.answers": ("QueueReceipt", "QueueStatus"),
     "jobledger.domain.schedules.answers": ("BackfillReceipt", "FiringReport", "ScheduleReceipt", "ScheduleStatus"),
     "jobledger.domain.schedules.definition": ("Schedule",),
     "jobledger.domain.store": ("KEEP", "Completion"),
@@ -127,6 +132,7 @@ _HOMES = {
     "jobledger.projections.bundles": ("ExportReport",),
     "jobledger.projections.checking": ("Replay",),
     "jobledger.projections.pages": ("JobPage", "UnitPage"),
+    "jobledger.projections.queues": ("QueuePage", "QueueWindow"),
     "jobledger.projections.rules": ("Problem",),
     "jobledger.projections.schedules": ("SchedulePage", "ScheduleWindow"),
     "jobledger.projections.timeline": ("Timeline",),
@@ -177,6 +183,11 @@ __all__ = [
     "Problem",
     "Progress",
     "Proof",
+    "QueueLimits",
+    "QueuePage",
+    "QueueReceipt",
+    "QueueStatus",
+    "QueueWindow",
     "RebuildReport",
     "RecordedEvent",
     "Refusal",

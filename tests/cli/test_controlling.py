@@ -180,17 +180,24 @@ def test_the_sequence_that_was_looked_at_can_be_given(desk: Desk, command: str) 
 
 def test_recover_parks_a_job_whose_lease_ran_out_and_no_other(desk: Desk) -> None:
     """An advanced epoch ends leases at once, as time would."""
-    job_id = desk.job()
+    job_id, other = desk.job(), desk.job(key="other")
     with desk.store() as store:
         store.claim(job_id, worker="w")
+        store.claim(other, worker="w")
 
     live = desk("recover", job_id)
     desk("epoch", "advance", "--reason", "new release")
+    named = desk("recover", other, "--by", "ann", "--command-id", "c1", "--json").document
+    again = desk("recover", other, "--by", "ann", "--command-id", "c1", "--json").document
     swept = desk("recover", "--expired", "--json").document
 
     assert live.code == 1
     assert "lease_live" in live.err
-    assert [receipt["state"] for receipt in swept["recovered"]] == ["paused"]
+    assert again == named
+    with desk.store() as store:
+        assert [event.data["by"] for event in store.history(other) if event.name == "Interrupted"] == ["ann"]
+    assert [receipt["job_id"] for receipt in swept["recovered"]] == [job_id]
+    assert desk("recover", "--expired", "--by", "ann").code == 2
     assert desk("recover").code == 2
     assert desk("recover", job_id, "--expired").code == 2
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from jobledger.domain import events, schedule_events
+from jobledger.domain import events, queue_events, schedule_events
 from jobledger.domain.events import Event, Origin, Outcome
 from jobledger.domain.history import Cause
 from tests.domain.given import EXPIRY, HOUR, NOON, body
@@ -16,6 +16,9 @@ PREVIOUS: Final = "a" * 64
 CAUSE: Final = Cause(id="command-7", name="example", arguments="b" * 64)
 
 _ASIDE: Final = body("x" * 5_000)
+_LIMITS: Final = queue_events.QueueLimits(
+    running_max=3, starts_max=5, starts_span=HOUR, share_by="owner", running_max_per_share=2, ageing=HOUR
+)
 _DEFINITION: Final = schedule_events.Definition(
     owner="team-a",
     kind="rebuild",
@@ -125,6 +128,13 @@ EVENTS: Final[dict[str, Event]] = {
         detail="the queue is full",
     ),
     "schedule.removed": schedule_events.ScheduleRemoved(at=NOON, by="ann", reason="not needed"),
+    "queue.limited": queue_events.QueueLimited(
+        at=NOON, namespace="default", queue="index", limits=_LIMITS, by="ann", reason="small"
+    ),
+    "queue.held": queue_events.QueueHeld(at=NOON, namespace="default", queue="index", by="ann", reason="look"),
+    "queue.released": queue_events.QueueReleased(
+        at=NOON, namespace="default", queue="index", by="ann", reason="looked"
+    ),
 }
 
 TRACED: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

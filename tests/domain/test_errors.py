@@ -54,6 +54,8 @@ PUBLISHED: Final[dict[type[JobledgerError], dict[str, tuple[Any, ...]]]] = {
         "unknown_schedule": ("UnknownScheduleError", "nightly"),
         "schedule_busy": ("ScheduleBusyError", "nightly", "j1", "skip"),
         "projection_busy": ("ProjectionBusyError", "totals", "host-1"),
+        "queue_held": ("QueueHeldError", "j1", "index", "ann", "disk full"),
+        "queue_limited": ("QueueLimitedError", "j1", "index", "running_max", 3),
         "admission_refused": ("AdmissionRefusedError", "queue 'default' is full"),
     },
     InvalidError: {

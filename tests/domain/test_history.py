@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from jobledger.domain import events, history, schedule_events
+from jobledger.domain import events, history, queue_events, schedule_events
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import Event, HoldPlaced, JobEvent
 from jobledger.domain.history import TOPIC_OF, TOPICS, Cause, StoredRecord, read, record, record_all
@@ -63,6 +63,9 @@ NAMES: Final = {
     "schedule.fired": "ScheduleFired",
     "schedule.skipped": "ScheduleSkipped",
     "schedule.removed": "ScheduleRemoved",
+    "queue.limited": "QueueLimited",
+    "queue.held": "QueueHeld",
+    "queue.released": "QueueReleased",
 }
 
 
@@ -91,7 +94,7 @@ def test_every_event_has_a_topic() -> None:
     """An event without one could be decided and not be stored."""
     kinds = {
         kind
-        for kind in (*vars(events).values(), *vars(schedule_events).values())
+        for kind in (*vars(events).values(), *vars(queue_events).values(), *vars(schedule_events).values())
         if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
     }
 

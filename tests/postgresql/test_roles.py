@@ -41,6 +41,8 @@ TABLES = {
     "submission": ("INSERT", "DELETE"),
     "schedule": ("INSERT UPDATE", ""),
     "schedule_snapshot": ("INSERT UPDATE", ""),
+    "queue": ("INSERT UPDATE", ""),
+    "queue_usage": ("INSERT UPDATE", ""),
     "schema_version": ("", ""),
 }
 """What the app and what retention may do beside reading, which all roles may."""

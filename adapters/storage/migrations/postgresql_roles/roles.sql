@@ -19,7 +19,10 @@ GRANT SELECT ON SEQUENCE jobledger.position TO jobledger_app, jobledger_reader, 
 GRANT EXECUTE ON FUNCTION
     jobledger.jobledger_now(), jobledger.now_us(), jobledger.mark(bigint), jobledger.horizon(),
     jobledger.state_of(bytea), jobledger.candidates(text, text[], text[], bigint, bigint),
-    jobledger.due(text, text[], text[], bigint, bigint)
+    jobledger.due(text, text[], text[], bigint, bigint), jobledger.share_of(text, text, text, bigint, text),
+    jobledger.waiting_in(text, text, text[], bigint, bigint, boolean),
+    jobledger.shared_in(text, text, text[], bigint, bigint, boolean, text, text[]),
+    jobledger.dead_in(text, text, text[], bigint, bigint)
 TO jobledger_app, jobledger_reader, jobledger_retention;
 
 -- Workers, hosts, and whoever creates jobs or operates on them.
@@ -29,12 +32,12 @@ GRANT INSERT ON
     jobledger.stored_events, jobledger.job, jobledger.job_status, jobledger.job_label, jobledger.job_lease,
     jobledger.worker_group, jobledger.job_unit, jobledger.job_body, jobledger.job_snapshot, jobledger.resource,
     jobledger.submission, jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot,
-    jobledger.projection, jobledger.projection_row
+    jobledger.projection, jobledger.projection_row, jobledger.queue, jobledger.queue_usage
 TO jobledger_app;
 GRANT UPDATE ON
     jobledger.job_status, jobledger.job_lease, jobledger.worker_group, jobledger.job_snapshot, jobledger.resource,
     jobledger.tracking, jobledger.schedule, jobledger.schedule_snapshot, jobledger.projection,
-    jobledger.projection_row
+    jobledger.projection_row, jobledger.queue, jobledger.queue_usage
 TO jobledger_app;
 GRANT DELETE ON
     jobledger.job_lease, jobledger.job_body, jobledger.projection, jobledger.projection_row
