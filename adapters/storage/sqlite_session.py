@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.sqlite import SQLiteCursor
@@ -287,7 +287,7 @@ class SQLiteSession(SQLiteQueueReader, SQLiteTrackingSession):
         """All of them: no other session writes."""
         return list(job_ids)
 
-    def _run(self, statement: LiteralString, values: dict[str, object]) -> None:
+    def _run(self, statement: LiteralString, values: dict[str, Any]) -> None:
         with self._savepoint():
             self._raw.execute(statement, values)
 

@@ -179,7 +179,7 @@ class ClaimCommands(Commands):
 
         def decide(session: Session, standing: Standing) -> Decision:
             _require_bodies(session, standing.job)
-            rules = {} if session is found_in else queue_rules(session, standing.job, terms.group)
+            rules = None if session is found_in else queue_rules(session, standing.job, terms.group)
             current = session.group(self._setting.namespace, terms.group).epoch
             facts = decisions.claim(
                 standing,

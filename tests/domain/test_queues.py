@@ -173,14 +173,16 @@ def test_a_queue_is_what_its_last_events_say() -> None:
     assert state == QueueState(
         namespace="default", name="index", created_at=NOON, updated_at=NOON + HOUR, sequence=4, released_by="ann"
     )
+    assert state is not None
     assert not state.is_limited
 
 
 def test_a_name_of_nothing_is_the_whole_namespace() -> None:
     assert place_of(queue_stream("a:b", "")) == ("queue", "a:b", "")
-    [held] = hold_queue(None, **(WHY | {"name": ""}))
+    whole: dict[str, Any] = WHY | {"name": ""}
+    [held] = hold_queue(None, **whole)
     assert evolve_queue(None, held).stream == "queue:7:default:"
-    assert release_queue(evolve_queue(None, held), **(WHY | {"name": ""})) != []
+    assert release_queue(evolve_queue(None, held), **whole) != []
 
 
 @pytest.mark.parametrize(
