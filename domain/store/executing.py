@@ -222,8 +222,7 @@ def execute_found(
             # What let them in was that session's; now each is let in by itself, and sees those before it.
             return execute(storage, [replace(each, looks_around=True) for each in commands], call)
         return list(answers.values())
-    reason = "others changed the jobs at every try"
-    raise StoreUnavailableError(reason)
+    raise StoreUnavailableError("others changed the jobs at every try")
 
 
 def _unknown(commands: Sequence[Command[Any]], waiting: list[int], reason: str) -> dict[int, Any]:
