@@ -67,10 +67,7 @@ class Decision:
 
 @dataclass(slots=True)  # as above
 class Told:
-    """What an answer is made from: the job and its lease row after the command, and the facts.
-
-    ``is_repeated``: the command came before, and what it left behind then is what is told.
-    """
+    """The job, its lease row and the facts that an answer is made of; ``is_repeated``: as they were the first time."""
 
     session: Session
     job: Job
@@ -222,7 +219,8 @@ def execute_found(
             # What let them in was that session's; now each is let in by itself, and sees those before it.
             return execute(storage, [replace(each, looks_around=True) for each in commands], call)
         return list(answers.values())
-    raise StoreUnavailableError("others changed the jobs at every try")
+    reason = "others changed the jobs at every try"
+    raise StoreUnavailableError(reason)
 
 
 def _unknown(commands: Sequence[Command[Any]], waiting: list[int], reason: str) -> dict[int, Any]:
