@@ -16,6 +16,7 @@ from jobledger.adapters.bootstrap import DEFAULT_URL
 from jobledger.adapters.cli import (
     anchoring,
     auditing,
+    benching,
     controlling,
     creating,
     queueing,
@@ -98,6 +99,7 @@ for commands in (
     telling,
     anchoring,
     upkeep,
+    benching,
 ):
     commands.register(app)
 
