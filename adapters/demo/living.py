@@ -134,7 +134,12 @@ class Life:
         """Bring a store to life."""
         self._store = store
         self._host = JobHost(
-            store, jobs=[RebuildIndex, import_prices], concurrency=3, name="demo-worker", schedules=True
+            store,
+            jobs=[RebuildIndex, import_prices],
+            concurrency=3,
+            name="demo-worker",
+            schedules=True,
+            projections=True,
         )
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="demo jobs", daemon=True)

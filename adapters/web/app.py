@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from jobledger.adapters.web import health, metrics, refusing
 from jobledger.adapters.web.access import Resolver, open_to_anybody
 from jobledger.adapters.web.api import controlling, creating, reading, scheduling, working
-from jobledger.adapters.web.dashboard import job_pages, list_pages, login, schedule_pages
+from jobledger.adapters.web.dashboard import job_pages, list_pages, login, schedule_pages, watch_pages
 from jobledger.adapters.web.dashboard.rendering import assets
 from jobledger.adapters.web.guarding import Gate
 from jobledger.adapters.web.service import Service
@@ -81,6 +81,7 @@ def create_app(
     if known.has_dashboard:
         app.mount("/static", assets(), name="static")
         app.include_router(list_pages.routes)
+        app.include_router(watch_pages.routes)
         app.include_router(job_pages.routes)
         app.include_router(schedule_pages.routes)
         app.include_router(login.routes)

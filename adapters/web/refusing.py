@@ -90,11 +90,12 @@ def problem_response(model: ProblemModel, headers: Mapping[str, str] | None = No
     return Response(model.model_dump_json(), model.status, more, PROBLEM_JSON)
 
 
-def answer_jobledger_error(_: Request, error: Exception) -> Response:
+def answer_jobledger_error(request: Request, error: Exception) -> Response:
     """Tell an error of the store."""
     if not isinstance(error, JobledgerError):
         raise error
     model = problem_of(error)
+    request.app.state.service.refusals[model.code] += 1
     if model.status >= 500:  # noqa: PLR2004  # the statuses that are the server's own
         log.error("%s: %s", error.code, error)
     return problem_response(model)
@@ -103,6 +104,7 @@ def answer_jobledger_error(_: Request, error: Exception) -> Response:
 def answer_http_exception(request: Request, error: Exception) -> Response:
     """Tell a refusal of HTTP."""
     if isinstance(error, HttpProblemError):
+        request.app.state.service.refusals[error.model.code] += 1
         return error.response()
     if isinstance(error, BodyRefusedError):
         return answer_jobledger_error(request, error.error)
@@ -123,12 +125,17 @@ def answer_validation_error(_: Request, error: Exception) -> Response:
     """Tell which fields cannot be accepted; what was sent is never repeated."""
     if not isinstance(error, RequestValidationError):
         raise error
+    return mistaken(error).response()
+
+
+def mistaken(error: RequestValidationError) -> HttpProblemError:
+    """The refusal of a request of which fields cannot be accepted."""
     found = [
         FieldProblem(field=".".join(str(part) for part in each["loc"])[:200], problem=str(each["msg"])[:300])
         for each in error.errors()[:FIELDS_MAX]
     ]
     detail = f"{len(error.errors())} fields cannot be accepted" if len(found) > 1 else "a field cannot be accepted"
-    return HttpProblemError("invalid_request", detail, fields=tuple(found)).response()
+    return HttpProblemError("invalid_request", detail, fields=tuple(found))
 
 
 def answer_fault(_: Request, error: Exception) -> Response:

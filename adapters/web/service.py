@@ -20,13 +20,14 @@ MASK: Final = "•••"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The parts of one web face; ``answers`` counts what it answered by the class of the status."""
+    """The parts of one web face; ``answers`` counts by the class of the status, ``refusals`` by their code."""
 
     store: JobStore
     settings: WebSettings
     resolver: Resolver
     hub: Hub
     answers: Counter[int] = field(default_factory=Counter[int])
+    refusals: Counter[str] = field(default_factory=Counter[str])
 
     def hides(self, principal: Principal) -> bool:
         """Whether values of secret fields are masked for this caller."""

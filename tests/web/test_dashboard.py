@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +18,6 @@ from tests.web.conftest import API, Serve
 from tests.web.serving import serving
 from tests.web.test_api import created
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations"
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
 NASTY = "<script>alert(1)</script>\"'\u202e=cmd()\x1b[31m"
 
@@ -103,6 +101,18 @@ def test_a_control_without_a_reason_is_refused(pages: httpx.Client, serve: Serve
     assert store.status(job_id).hold is None
 
 
+@pytest.mark.parametrize(
+    "path", ["/operators?cursor=" + "x" * 2_000, "/schedule", "/jobs?cursor=tampered", "/schedule?name=no"]
+)
+def test_a_mistaken_address_is_answered_with_a_page(pages: httpx.Client, path: str) -> None:
+    """Also one that the framework refuses before the page is asked."""
+    answer = pages.get(path)
+
+    assert answer.status_code in (404, 422)
+    assert "text/html" in answer.headers["content-type"]
+    assert 'role="alert"' in answer.text
+
+
 def test_a_form_of_another_site_changes_nothing(pages: httpx.Client, serve: Serve, store: JobStore) -> None:
     job_id = created(serve())
     form = {"reason": "evil", "seen": 1}
@@ -161,41 +171,6 @@ def test_who_may_not_act_is_shown_no_forms(serve: Serve, pages: httpx.Client, fa
 
     assert '<form method="post"' not in pages.get(f"/jobs/{job_id}").text
     assert pages.post(f"/jobs/{job_id}/controls/hold", data={"reason": "r", "seen": 1}).status_code == 403
-
-
-def test_health_is_told_without_a_token(serve: Serve, pages: httpx.Client, face: tuple[FastAPI, str]) -> None:
-    serve()
-    face[0].state.service = replace(face[0].state.service, resolver=lambda _: None)
-
-    assert pages.get("/healthz").json() == {"status": "ok"}
-    assert pages.get("/readyz").json() == {"status": "ok"}
-
-
-def test_prometheus_reads_the_store_and_the_process(pages: httpx.Client, serve: Serve, store: JobStore) -> None:
-    """Every process tells the same of the store: nothing of it is remembered in one of them."""
-    job_id = created(serve())
-    store.hold(job_id, by="ann", reason="look")
-    pages.get("/jobs/nope")
-
-    told = pages.get("/metrics").text
-
-    assert 'jobledger_jobs{state="paused"} 1.0' in told
-    assert "jobledger_jobs_held 1.0" in told
-    assert "jobledger_store_up 1.0" in told
-    assert "jobledger_leases_abandoned 0.0" in told
-    assert "jobledger_web_answers_total" in told
-
-
-@pytest.mark.parametrize("name", ["alerts.yml", "grafana.json"])
-def test_what_monitoring_is_given_asks_for_what_is_told(pages: httpx.Client, name: str) -> None:
-    """An alert on a number that nobody tells would never be heard."""
-    text = (OPERATIONS / name).read_text(encoding="utf-8")
-
-    asked = set(re.findall(r"\bjobledger_[a-z_]+", text))
-
-    assert len(asked) >= 5
-    told = pages.get("/metrics").text
-    assert [each for each in sorted(asked) if f"# TYPE {each.removesuffix('_total')}" not in told] == []
 
 
 def test_a_page_works_under_a_prefix(store: JobStore) -> None:

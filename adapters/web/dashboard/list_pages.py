@@ -1,25 +1,24 @@
-"""The pages over many jobs: overview, lists with their filters in the address, workers, operators, the system."""
+"""The pages over many jobs: the overview, and lists with their filters in the address."""
 
 from __future__ import annotations
 
-import platform
-from collections import defaultdict
+import json
 from collections.abc import Mapping
-from importlib.metadata import version
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from fastapi import Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from jobledger.adapters.terminal.texts import many
 from jobledger.adapters.web.access import Operator, Principal, Reader, Scope
 from jobledger.adapters.web.dashboard import rendering
 from jobledger.adapters.web.refusing import HttpProblemError
 from jobledger.adapters.web.service import Face, Service
-from jobledger.adapters.web.showing import entry_out
 from jobledger.domain.bounds import NAME_CHARACTERS_MAX
-from jobledger.domain.errors import JobledgerError
+from jobledger.domain.errors import JobledgerError, ProjectionBusyError
+from jobledger.domain.events import Outcome
 from jobledger.domain.job import State
 from jobledger.projections.windows import CURSOR_CHARACTERS_MAX
 
@@ -27,19 +26,11 @@ routes = rendering.router()
 
 SHOWN: Final = 50
 FEW: Final = 10
+MINUTES: Final = 60
+GOOD: Final = frozenset({Outcome.COMPLETE, Outcome.PARTIAL})
+BAD: Final = frozenset(Outcome) - GOOD
 ACT_MAX: Final = 1_000
 ACTS: Final = frozenset({"hold", "release_hold", "request_cancel", "retry"})
-WORKED_MAX: Final = 200
-OPERATORS_SHOWN: Final = 200
-OPERATOR_TOPICS: Final = (
-    "job.hold_placed",
-    "job.hold_released",
-    "job.resumed",
-    "job.retry_requested",
-    "job.cancel_requested",
-    "job.cancelled",
-    "group.epoch_advanced",
-)
 FILTERS: Final[tuple[str, ...]] = ("state", "owner", "kind", "queue", "key_prefix", "label", "held")
 Text = Annotated[str, Query(max_length=2 * NAME_CHARACTERS_MAX + 1)]
 
@@ -48,6 +39,8 @@ Text = Annotated[str, Query(max_length=2 * NAME_CHARACTERS_MAX + 1)]
 def overview(request: Request, face: Face, caller: Reader, part: str = "") -> Response:
     """What stands where, what runs, what is new, what failed."""
     whose = caller.owner
+    if part == "pace":
+        return rendering.page(request, "_pace.html", caller=caller, pace=_pace(face, whose))
     values: dict[str, Any] = {
         "counts": face.store.counts(owner=whose),
         "held": face.store.jobs(owner=whose, held=True, limit=1),
@@ -56,7 +49,47 @@ def overview(request: Request, face: Face, caller: Reader, part: str = "") -> Re
         "failed": face.store.jobs(owner=whose, state=State.FAILED, limit=FEW),
     }
     template = "_live_overview.html" if part == "live" else "overview.html"
+    if part != "live":
+        values["pace"] = _pace(face, whose)
     return rendering.page(request, template, caller=caller, page="Overview", **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What happened in each of the last minutes, as a chart takes it: instants, and one line for each name."""
+
+    lines: str
+    words: str
+    advice: str
+
+
+def _pace(face: Service, owner: str | None) -> Pace:
+    """The last minutes, those included in which nothing happened."""
+    try:
+        found = face.store.paces(per="minute", last=MINUTES, owner=owner)
+    except ProjectionBusyError as busy:
+        return Pace("", "", str(busy))
+    minute = now().replace(second=0, microsecond=0)
+    by_minute = {each.start: each for each in found.paces}
+    minutes = [minute - timedelta(minutes=number) for number in reversed(range(MINUTES))]
+    paces = [by_minute.get(minute) for minute in minutes]
+    lines = {
+        "created": [each.created if each else 0 for each in paces],
+        "ended well": [_ended(each, GOOD) for each in paces],
+        "ended badly": [_ended(each, BAD) for each in paces],
+    }
+    words = ", ".join(f"{sum(line):,} {name}" for name, line in lines.items())
+    drawn = {"at": [minute.timestamp() for minute in minutes], "lines": lines}
+    return Pace(json.dumps(drawn), f"In the last {MINUTES} minutes: {words}.", found.as_of.advice)
+
+
+def now() -> datetime:
+    """The time of this machine, by which the minutes of a chart are counted."""
+    return datetime.now(UTC)
+
+
+def _ended(pace: Any, outcomes: frozenset[Outcome]) -> int:
+    return sum(count for outcome, count in pace.finished.items() if outcome in outcomes) if pace else 0
 
 
 @routes.get("/go")
@@ -151,61 +184,3 @@ def act_on_all(
         has_more=page.next_cursor is not None,
         query=_query(filters),
     )
-
-
-@routes.get("/workers")
-def workers_page(request: Request, face: Face, caller: Reader) -> Response:
-    """Who holds a lease now, and until when."""
-    found = face.store.jobs(owner=caller.owner, state=State.RUNNING, limit=WORKED_MAX)
-    by_worker: defaultdict[str, list[Any]] = defaultdict(list)
-    for job in found.jobs:
-        if job.lease is not None:
-            by_worker[job.lease.worker].append(job)
-    return rendering.page(
-        request,
-        "workers.html",
-        caller=caller,
-        page="Workers",
-        workers=sorted(by_worker.items()),
-        has_more=found.next_cursor is not None,
-        most=WORKED_MAX,
-    )
-
-
-@routes.get("/operators")
-def operators_page(request: Request, face: Face, caller: Reader) -> Response:
-    """Who asked what, and why."""
-    entries: list[Any] = []
-    cursor, is_cut = None, False
-    while True:
-        feed = face.store.feed(after=cursor, limit=1_000, topics=OPERATOR_TOPICS, owner=caller.owner)
-        entries += [entry_out(face, caller, entry) for entry in feed.entries if entry.data.get("by")]
-        if len(feed.entries) < 1_000:  # noqa: PLR2004  # a page that is not full is the last one
-            break
-        cursor = feed.cursor
-        is_cut, entries = is_cut or len(entries) > OPERATORS_SHOWN, entries[-OPERATORS_SHOWN:]
-    shown = list(reversed(entries[-OPERATORS_SHOWN:]))
-    is_cut = is_cut or len(entries) > OPERATORS_SHOWN
-    return rendering.page(request, "operators.html", caller=caller, page="Operators", entries=shown, is_cut=is_cut)
-
-
-@routes.get("/system")
-def system_page(request: Request, face: Face, caller: Reader) -> Response:
-    """Versions, sizes, and where machines look."""
-    return rendering.page(request, "system.html", caller=caller, page="System", facts=_facts(face, caller))
-
-
-def _facts(face: Service, caller: Principal) -> list[tuple[str, str]]:
-    counts = face.store.counts(owner=caller.owner)
-    facts = [
-        ("jobledger", version("jobledger")),
-        ("Python", platform.python_version()),
-        ("namespace", face.store.namespace),
-        ("jobs", many(sum(counts.values()), "job")),
-        ("policies", ", ".join(face.store.policies)),
-        ("open streams of this process", f"{face.hub.listening:,} of {face.settings.streams_max:,}"),
-    ]
-    if caller.owner is None:
-        survey = face.store.survey()
-        facts.append(("leases", f"{survey.running:,} running, {survey.abandoned:,} abandoned"))
-    return facts

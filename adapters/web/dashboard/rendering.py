@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -18,7 +19,7 @@ from typing_extensions import override
 from jobledger.adapters.terminal.texts import span, visible
 from jobledger.adapters.web.access import Principal
 from jobledger.adapters.web.dashboard import wording
-from jobledger.adapters.web.refusing import HttpProblemError, log
+from jobledger.adapters.web.refusing import HttpProblemError, log, mistaken
 from jobledger.adapters.web.service import Service
 from jobledger.adapters.wire.problems import ProblemModel, problem_of
 from jobledger.domain.errors import JobledgerError
@@ -103,6 +104,8 @@ class PageRoute(APIRoute):
                 if refused.status_code == 401 and request.method == "GET":  # noqa: PLR2004  # nobody who is known
                     return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}/login", 303)
                 return problem_page(request, refused.model)
+            except RequestValidationError as error:
+                return problem_page(request, mistaken(error).model)
             except JobledgerError as error:
                 log.info("%s: %s", error.code, error)
                 return problem_page(request, problem_of(error))

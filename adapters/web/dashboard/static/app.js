@@ -33,18 +33,23 @@
   };
 
   const drawPlot = () => {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const inks = ["--accent", "--good", "--bad"].map(colour);
     for (const figure of all("figure.plot:empty")) {
-      const [times, values] = JSON.parse(figure.dataset.points);
-      const style = getComputedStyle(document.documentElement);
-      const ink = style.getPropertyValue("--dim").trim();
-      const grid = { stroke: style.getPropertyValue("--line").trim(), width: 1 };
-      const axis = { stroke: ink, grid, ticks: grid };
+      const data = figure.dataset.lines ? JSON.parse(figure.dataset.lines) : null;
+      const [times, ...values] = data ? [data.at, ...Object.values(data.lines)] : JSON.parse(figure.dataset.points);
+      const labels = data ? Object.keys(data.lines) : ["done"];
+      const grid = { stroke: colour("--line"), width: 1 };
+      const axis = { stroke: colour("--dim"), grid, ticks: grid };
+      const line = (label, place) => ({ label, stroke: inks[place], width: 2, points: { show: !data && times.length < 40 } });
       const options = {
-        width: Math.max(280, figure.clientWidth), height: 150, legend: { show: false }, cursor: { y: false },
-        series: [{}, { label: "done", stroke: style.getPropertyValue("--accent").trim(), width: 2, points: { show: values.length < 40 } }],
+        width: Math.max(280, figure.clientWidth), height: 150, legend: { show: Boolean(data) }, cursor: { y: false },
+        series: [{}, ...labels.map(line)],
         axes: [axis, { ...axis, size: 60 }],
+        scales: data ? { y: { range: (_, __, most) => [0, Math.max(1, most)] } } : {},
       };
-      new uPlot(options, [times, values], figure);
+      new uPlot(options, [times, ...values], figure);
     }
   };
 
