@@ -156,6 +156,8 @@ class AsyncJobStore:
     controls = _awaitable(JobStore.controls)
     resource = _awaitable(JobStore.resource)
     verify = _awaitable(JobStore.verify)
+    archive = _awaitable(JobStore.archive)
+    overdue = _awaitable(JobStore.overdue)
     export = _awaitable(JobStore.export)
     export_job = _awaitable(JobStore.export_job)
     import_bundle = _awaitable(JobStore.import_bundle)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from typing_extensions import override
 
 from jobledger.adapters import telemetry
+from jobledger.adapters.bundles.archiving import Archiver, ArchiveReport, expired, older
 from jobledger.adapters.bundles.files import lines_in, written
 from jobledger.adapters.bundles.importing import ImportReport, import_bundle
 from jobledger.adapters.calendars import ZoneCalendar
@@ -23,9 +24,11 @@ from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.adapters.storage.postgresql import PostgreSQLStorage
 from jobledger.adapters.storage.postgresql_connecting import SCHEMES, place_of
 from jobledger.adapters.storage.sqlite import SQLiteStorage
-from jobledger.domain.bounds import PAGE_MAX, require_span, require_text
+from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_integer, require_span, require_text
 from jobledger.domain.errors import DeadlineExceededError, InvalidRequestError
+from jobledger.domain.job import ENGINE
 from jobledger.domain.ports import JobFilter
+from jobledger.domain.replaying import require_kept
 from jobledger.domain.store import FiringCommands, JobCommands, QueueCommands, Setting
 from jobledger.projections.bundles import ExportReport, Scope, export, lines_of
 from jobledger.projections.checking import Replay, replay_bundle, verify_bundle
@@ -36,6 +39,7 @@ from jobledger.projections.windows import following
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from jobledger.domain.answers import CreateReceipt, JobStatus
@@ -221,10 +225,11 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
+            HistoryArchivedError: it was archived; its history is in that bundle.
             InvalidRequestError: the packing is not installed.
         """
         with self._setting.storage.reading() as reader:
-            self._loaded(reader, job_id)
+            require_kept(reader, self._loaded(reader, job_id).job)
         return self._export(Scope(self.namespace, job_id=job_id), file)
 
     def export(
@@ -239,6 +244,8 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         key_prefix: str | None = None,
     ) -> ExportReport:
         """Write all jobs that match every given filter (without one: everything of the namespace) as a bundle.
+
+        Archived jobs are not in it: their histories are in the bundles that they were archived to.
 
         Raises:
             InvalidRequestError: an unknown state, or the packing is not installed.
@@ -261,6 +268,40 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         """
         with lines_in(file) as lines:
             return import_bundle(self._setting.storage, lines, patience=self._setting.patience)
+
+    def archive(
+        self,
+        *,
+        older_than: timedelta | float | None = None,
+        limit: int = 1_000,
+        to: Path | str | None = None,
+        by: str = ENGINE,
+    ) -> ArchiveReport:
+        """Take the events of ended jobs out of the log; each keeps its status, its key, and one event in their place.
+
+        Without ``older_than`` it takes those whose policy's ``keep_finished`` is over, with it those that ended that
+        long ago, whatever their policies say; at most ``limit`` jobs. With ``to`` a bundle that proves itself is
+        written and verified before the first job is touched; it is never one that exists.
+
+        Raises:
+            InvalidRequestError: an argument is out of its range, or the file exists already.
+            StoreUnavailableError: the store did not answer, or this role may not archive; what was archived stays so.
+        """
+        require_integer("limit", limit, 1, INTEGER_MAX)
+        require_text("by", by)
+        age = None if older_than is None else require_span("older_than", older_than)
+        with self._setting.storage.reading() as reader:
+            found = expired(reader, self.namespace, limit) if age is None else older(reader, self.namespace, age, limit)
+            ids = list(found)
+        archiver = Archiver(self._setting.storage, self.namespace, by, self._setting.patience)
+        return archiver.run(ids, to, made_by=f"jobledger {version('jobledger')}")
+
+    def overdue(self, *, limit: int = 1_000) -> tuple[int, datetime | None]:
+        """How many jobs are to be archived by now, counted no further than ``limit``, and since when the first is."""
+        require_integer("limit", limit, 1, PAGE_MAX)
+        with self._setting.storage.reading() as reader:
+            found = reader.expired(self.namespace, after=None, limit=limit)
+        return len(found), found[0].at if found else None
 
     @staticmethod
     def verify_export(file: Path | str) -> Iterator[Verification]:

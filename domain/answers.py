@@ -139,7 +139,8 @@ class JobStatus:
     ``checkpoint``, ``payload`` and ``result`` are the values themselves; ``units`` counts receipts; ``error`` is the
     last error recorded, also of an attempt that is tried again; ``failures`` and ``interrupts`` count ends without
     progress in a row; ``head`` is the digest of the last event; ``policy`` is the policy's name and ``limits`` its
-    resolved values; ``traceparent`` is the trace in which it was asked for.
+    resolved values; ``traceparent`` is the trace in which it was asked for. ``archived`` is the sequence of the event
+    that stands for all before it, which were archived; 0: all are here.
     """
 
     job_id: str
@@ -177,6 +178,7 @@ class JobStatus:
     head: str
     created_at: datetime
     updated_at: datetime
+    archived: int = 0
 
     @property
     def is_terminal(self) -> bool:
@@ -246,6 +248,7 @@ def status_of(
         head=head,
         created_at=job.created_at,
         updated_at=job.updated_at,
+        archived=job.archived,
     )
 
 

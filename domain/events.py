@@ -244,10 +244,18 @@ class Completed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived(Event):
-    """The events before this one were moved to an archive."""
+    """The events before this one were taken out of the log; it stands for them.
+
+    ``digest`` is over their digests, in order, and ``place`` names the bundle that they were written to (empty: none).
+    ``state`` is what they folded to, and ``effects`` the resources as they left them, each value by its digest. An
+    event without a state (none was ever written by a store) stands in a stream whose events are still there.
+    """
 
     digest: str
     place: str
+    by: str = "engine"
+    state: dict[str, Stored] | None = None
+    effects: tuple[AppliedEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

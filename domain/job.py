@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta  # pydantic resolves the annotations when it reads stored state
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, assert_never
 
-from pydantic_core import from_json
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
 
 from jobledger.domain.events import (
     STORED_SHAPE,
@@ -148,6 +149,8 @@ class Job:
     outcome: Outcome | None = None
     result: Body | None = None
     error: str | None = None
+    archived: int = 0
+    """The sequence of the event that stands for all before it, which were archived; 0: all are there."""
 
     @property
     def policy(self) -> Policy:
@@ -177,6 +180,8 @@ def evolve(job: Job | None, event: JobEvent) -> Job:
     """Fold one fact into the state. Never refuses: facts have already happened."""
     if isinstance(event, Created):
         return _created(event)
+    if job is None and isinstance(event, Archived) and event.state is not None:
+        job = _restored(event.state)
     if job is None:
         msg = f"a history starts with Created, not {type(event).__name__}"
         raise LookupError(msg)
@@ -188,6 +193,37 @@ def fold(events: Iterable[JobEvent], job: Job | None = None) -> Job | None:
     for event in events:
         job = evolve(job, event)
     return job
+
+
+def state_before(event: Archived) -> Job | None:
+    """What the events before this one folded to; ``None`` where they are still there to tell it themselves.
+
+    Raises:
+        LookupError: it holds no such state.
+    """
+    return None if event.state is None else _restored(event.state)
+
+
+def told_state(job: Job) -> dict[str, Any]:
+    """A state as plain JSON values, for the event that stands for a whole history; what is at its default is left out.
+
+    Such events stay for ever: a field of a state may be added with a default, and never changes its meaning.
+    """
+    told: dict[str, Any] = _states().dump_python(job, mode="json", exclude_defaults=True)
+    return told
+
+
+def _restored(told: dict[str, Any]) -> Job:
+    try:
+        return _states().validate_json(to_json(told))
+    except ValueError as error:
+        msg = f"its state cannot be read ({type(error).__name__})"
+        raise LookupError(msg) from error
+
+
+@cache
+def _states() -> TypeAdapter[Job]:
+    return TypeAdapter(Job)
 
 
 def _created(event: Created) -> Job:
@@ -264,7 +300,9 @@ def _evolve(job: Job, event: JobEvent) -> Job:
             return replace(job, cancel=Request(by=event.by, reason=event.reason, at=event.at))
         case Cancelled():
             return _ended(job, Outcome.CANCELLED, result=None, error=event.error)
-        case Archived() | Erased() | Created():
+        case Archived():
+            return job if event.state is None else replace(job, archived=job.sequence)
+        case Erased() | Created():
             return job
         case _:
             assert_never(event)

@@ -105,6 +105,23 @@ class Positioned:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """What is kept of an archived event: its place in the log, its digest, and that of the event it went behind."""
+
+    position: int
+    digest: str
+    behind: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Due:
+    """A job that is to be archived, and since when."""
+
+    at: datetime
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stray:
     """A row that no event accounts for: the kind of row, the stream it says it belongs to, and its own name."""
 
@@ -197,6 +214,22 @@ class Append:
     dropped: tuple[str, ...] = ()
     snapshots: tuple[Job, ...] = ()
     inherit: Inherit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archival:
+    """All that takes one ended job's events out of the log, written together or not at all.
+
+    ``record`` is the event that stands for them, ``job`` and ``head`` are the state and digest after it. ``leaves`` are
+    the places and digests of the events that go, from the first to the last, and ``kept`` the bodies that stay.
+    """
+
+    job: Job
+    claimable: Claimable
+    record: StoredRecord
+    head: str
+    leaves: tuple[tuple[int, str], ...]
+    kept: frozenset[str] = frozenset()
 
 
 class Reader(ScheduleReader, QueueReader, TrackingReader, Protocol):
@@ -296,6 +329,18 @@ class Reader(ScheduleReader, QueueReader, TrackingReader, Protocol):
         """Every resource with its namespace and owner, by these and its name, from behind such a triple."""
         ...
 
+    def leaves(self, *, after: int, limit: int, behind: int | None = None) -> list[Leaf]:
+        """What is kept of archived events by position, below the horizon; of those behind one event, if it is given."""
+        ...
+
+    def expired(self, namespace: str, *, after: Due | None, limit: int) -> list[Due]:
+        """Ended jobs whose ``keep_finished`` is over by the store's clock, the longest first, from behind ``after``."""
+        ...
+
+    def ended(self, namespace: str, *, until: datetime, after: int, limit: int) -> list[tuple[int, str]]:
+        """Ended jobs that are not archived and had their last event by ``until``, by position from behind ``after``."""
+        ...
+
     def strays(self, *, limit: int) -> list[Stray]:
         """Rows beside the log that hang on no stream or job: nothing of jobledger leaves any."""
         ...
@@ -349,6 +394,14 @@ class Session(Reader, ScheduleWriter, QueueWriter, TrackingWriter, Protocol):
 
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
         """Replace a job's status row and kept states by rebuilt ones."""
+        ...
+
+    def archive(self, archivals: Sequence[Archival]) -> list[bool]:
+        """Let each job's record stand for all before it, where nothing was added meanwhile; for each, whether it does.
+
+        Of the events that go their places and digests stay. Kept states, unit receipts and bodies that are not kept go
+        with them; the status row, labels, submission ids and resources stay.
+        """
         ...
 
 

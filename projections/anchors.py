@@ -11,12 +11,13 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import chain
+from heapq import merge
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from jobledger.domain.errors import InvalidRequestError, UnknownSequenceError
+from jobledger.domain.errors import HistoryArchivedError, InvalidRequestError, UnknownSequenceError
 from jobledger.domain.history import StoredRecord
-from jobledger.domain.replaying import PAGE
+from jobledger.domain.replaying import PAGE, boundary
 from jobledger.projections import merkle
 from jobledger.projections.audit import placed
 from jobledger.projections.rules import Problem
@@ -24,7 +25,7 @@ from jobledger.projections.rules import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from jobledger.domain.ports import Positioned, Reader
+    from jobledger.domain.ports import Reader
 
 FORMAT: Final = "jobledger.anchor"
 PROOF: Final = "jobledger.proof"
@@ -70,40 +71,58 @@ class Proof:
         return merkle.is_proved(leaf, self.index, self.anchor.size, path, bytes.fromhex(self.anchor.root))
 
 
-def whole_log(reader: Reader) -> Iterator[Positioned]:
-    """Every event of the log below its horizon, in order."""
+Placed = tuple[int, str]
+"""The place of an event in the log, and its digest."""
+
+
+def leaves_of(reader: Reader) -> Iterator[Placed]:
+    """Every event that the log ever had below its horizon, in order; of archived ones the digests that were kept."""
+    return merge(_logged(reader), _archived(reader))
+
+
+def _logged(reader: Reader) -> Iterator[Placed]:
     after = 0
     while page := reader.log(after=after, limit=PAGE):
-        yield from page
+        yield from ((each.position, each.record.digest) for each in page)
+        after = page[-1].position
+
+
+def _archived(reader: Reader) -> Iterator[Placed]:
+    after = 0
+    while page := reader.leaves(after=after, limit=PAGE):
+        yield from ((each.position, each.digest) for each in page)
         after = page[-1].position
 
 
 def take(reader: Reader, anchors: Sequence[Anchor]) -> tuple[Anchor, list[Problem]]:
     """The anchor of the log as it stands, and what earlier anchors say against it."""
     tree, position, problems = merkle.Tree(), 0, list[Problem]()
-    for each in _checked(whole_log(reader), anchors, tree, problems):
-        position = each.position
+    for each in _checked(leaves_of(reader), anchors, tree, problems):
+        position = each[0]
     return Anchor(tree.size, position, tree.root().hex(), reader.now()), problems
 
 
-def check(log: Iterable[Positioned], anchors: Sequence[Anchor]) -> list[Problem]:
-    """Hold a log against anchors; the first that does not fit names the part in which something was changed."""
-    problems: list[Problem] = []
-    for _ in _checked(log, anchors, merkle.Tree(), problems):
+def check(log: Iterable[Placed], anchors: Sequence[Anchor]) -> tuple[list[Problem], int]:
+    """Hold a log against anchors; the first that does not fit names the part in which something was changed.
+
+    Answers the problems, and how many events the log has.
+    """
+    problems, tree = list[Problem](), merkle.Tree()
+    for _ in _checked(log, anchors, tree, problems):
         pass
-    return problems
+    return problems, tree.size
 
 
 def _checked(
-    log: Iterable[Positioned], anchors: Sequence[Anchor], tree: merkle.Tree, problems: list[Problem]
-) -> Iterator[Positioned]:
+    log: Iterable[Placed], anchors: Sequence[Anchor], tree: merkle.Tree, problems: list[Problem]
+) -> Iterator[Placed]:
     """Pass a log on, and compare it with each anchor at its size; the first that does not fit names where to look."""
     waiting = deque(sorted(anchors, key=lambda anchor: anchor.size))
     known = position = 0
     for each in chain([None], log):
         if each is not None:
-            tree.add(merkle.leaf_of(each.position, each.record.digest))
-            position = each.position
+            tree.add(merkle.leaf_of(*each))
+            position = each[0]
         while waiting and waiting[0].size == tree.size:
             anchor = waiting.popleft()
             if (anchor.root, anchor.position) == (tree.root().hex(), position):
@@ -129,9 +148,12 @@ def prove(reader: Reader, stream: str, sequence: int, anchor: Anchor) -> Proof:
 
     Raises:
         UnknownSequenceError: the stream has no such event.
+        HistoryArchivedError: the event was archived.
         InvalidRequestError: the event was written after the anchor, or the log is not the one that was anchored.
     """
     found = reader.placed(stream, after=sequence - 1, limit=1)
+    if found and found[0].record.sequence > sequence and (event := boundary(reader, stream)) is not None:
+        raise HistoryArchivedError(stream, event.sequence, getattr(event.event, "place", ""))
     if not found or found[0].record.sequence != sequence:
         raise UnknownSequenceError(stream, sequence, sum(1 for _ in placed(reader, stream)))
     wanted = found[0]
@@ -142,10 +164,10 @@ def prove(reader: Reader, stream: str, sequence: int, anchor: Anchor) -> Proof:
         raise InvalidRequestError("anchor", problem)
     index = _index_of(reader, wanted.position)
     path = merkle.Path(index, anchor.size)
-    for place, each in enumerate(whole_log(reader)):
+    for place, each in enumerate(leaves_of(reader)):
         if place == anchor.size:
             break
-        path.add(place, merkle.leaf_of(each.position, each.record.digest))
+        path.add(place, merkle.leaf_of(*each))
     nodes = tuple(node.hex() for node in path.nodes())
     proof = Proof(wanted.position, wanted.record, index, nodes, anchor)
     if not proof.ok:
@@ -156,14 +178,7 @@ def prove(reader: Reader, stream: str, sequence: int, anchor: Anchor) -> Proof:
 
 
 def _index_of(reader: Reader, position: int) -> int:
-    return sum(1 for _ in _until(reader, position))
-
-
-def _until(reader: Reader, position: int) -> Iterator[Positioned]:
-    for each in whole_log(reader):
-        if each.position >= position:
-            return
-        yield each
+    return sum(1 for _ in takewhile(lambda each: each[0] < position, leaves_of(reader)))
 
 
 # As text --------------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from jobledger.domain.decisions.archiving import digest_of
 from jobledger.domain.decisions.claiming import claimable
 from jobledger.domain.errors import HistoryCorruptError
-from jobledger.domain.events import Checkpointed, Completed, EpochAdvanced
+from jobledger.domain.events import Archived, Checkpointed, Completed, EpochAdvanced
 from jobledger.domain.history import read
 from jobledger.domain.ports import GroupRow
 from jobledger.domain.replaying import PAGE
@@ -18,11 +19,13 @@ from jobledger.domain.values import encode_json, is_body
 from jobledger.projections.queue_rules import check_queue
 from jobledger.projections.rules import Problem, Walk
 from jobledger.projections.schedule_rules import check_schedule, check_schedule_snapshot
-from jobledger.projections.walking import GROUP, JOB, QUEUE, SCHEDULE, UNREADABLE, walk_all
+from jobledger.projections.walking import ARCHIVED, GROUP, JOB, QUEUE, SCHEDULE, UNREADABLE, walk_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from jobledger.domain.events import Event
+    from jobledger.domain.history import RecordedEvent
     from jobledger.domain.job import Job
     from jobledger.domain.ports import Loaded, Positioned, Reader, ResourceRow, Storage
     from jobledger.domain.values import Body
@@ -51,7 +54,13 @@ def verify(reader: Reader, stream: str) -> Verification:
 
     It answers, it does not raise: what cannot be read is a problem of the history.
     """
-    walk, loaded, is_row_readable = Walk(stream), None, True
+    walk = walked(reader, stream)
+    return Verification(stream, walk.count - max(0, walk.behind - 1), tuple(walk.problems))
+
+
+def walked(reader: Reader, stream: str, see: Callable[[RecordedEvent, int], object] | None = None) -> Walk:
+    """The walk of a verification with all that it found; ``see`` is shown each event and its place in the log."""
+    walk, loaded, is_row_readable = Walk(stream, is_stored=True), None, True
     try:
         loaded = reader.load([stream]).get(stream)
     except HistoryCorruptError as corrupt:
@@ -59,16 +68,15 @@ def verify(reader: Reader, stream: str) -> Verification:
         walk.report(0, "status_row", corrupt.problem)
     epochs = _Epochs(reader)
     for recorded in walk_all(walk, placed(reader, stream), reader.body):
+        if see is not None:
+            see(recorded, walk.position)
+        if recorded.sequence == walk.behind:
+            _check_leaves(reader, walk, recorded)
         if walk.schedule is not None:
             check_schedule_snapshot(reader, walk, recorded.sequence)
-        if walk.job is None:
-            continue
-        epochs.see(walk, recorded.event)
-        job = walk.job
-        if job.sequence % job.policy.window_step == 0 and _snapshot(reader, job) != job:
-            walk.report(
-                recorded.sequence, "snapshot", "the state that is kept for windows is not the fold of the events"
-            )
+        if walk.job is not None:
+            epochs.see(walk, recorded.event)
+            _check_snapshot(reader, walk, walk.job)
     if not walk.count and not walk.problems:
         walk.report(0, "created", "the stream has no events")
     if not any(problem.rule == UNREADABLE for problem in walk.problems):
@@ -76,7 +84,7 @@ def verify(reader: Reader, stream: str) -> Verification:
             _check_beside(reader, walk, loaded, is_row_readable=is_row_readable)
         except HistoryCorruptError as corrupt:
             walk.report(corrupt.sequence, UNREADABLE, corrupt.problem)
-    return Verification(stream, walk.count, tuple(walk.problems))
+    return walk
 
 
 def streams(storage: Storage, namespace: str) -> Iterator[str]:
@@ -112,10 +120,31 @@ def placed(reader: Reader, stream: str) -> Iterator[Positioned]:
         after = page[-1].record.sequence
 
 
+def _check_snapshot(reader: Reader, walk: Walk, job: Job) -> None:
+    """A state is kept at every step of the window, but for the event that stands for archived ones: it has one."""
+    is_step = job.sequence % job.policy.window_step == 0 and job.sequence != walk.behind
+    if is_step and _snapshot(reader, job) != job:
+        walk.report(job.sequence, "snapshot", "the state that is kept for windows is not the fold of the events")
+
+
 def _snapshot(reader: Reader, job: Job) -> Job | None:
     with suppress(HistoryCorruptError):
         return reader.snapshot(job.id, job.sequence)
     return None
+
+
+def _check_leaves(reader: Reader, walk: Walk, recorded: RecordedEvent) -> None:
+    """The digests that were kept of archived events are those that the event tells which stands for them."""
+    after, digests = 0, list[str]()
+    while page := reader.leaves(after=after, limit=PAGE, behind=walk.position):
+        digests += [leaf.digest for leaf in page]
+        after = page[-1].position
+    event = recorded.event
+    if isinstance(event, Archived) and (len(digests) != recorded.sequence - 1 or digest_of(digests) != event.digest):
+        text = f"of the {recorded.sequence - 1} events that it stands for {len(digests)} digests are kept"
+        walk.report(recorded.sequence, "archive", f"{text}, which are not those that were archived")
+    if not digests or digests[-1] != recorded.previous:
+        walk.report(recorded.sequence, "chained", "it does not carry the digest of the last event that was archived")
 
 
 class _Epochs:
@@ -189,7 +218,14 @@ def namespace_of(reader: Reader, stream: str, default: str | None = None) -> str
         first = [read(stored).event for stored in reader.records(stream, limit=1)]
     except HistoryCorruptError:
         return None
-    return getattr(first[0], "namespace", None) if first else default
+    return told_by(first[0], "namespace") if first else default
+
+
+def told_by(first: Event, field: str) -> str | None:
+    """A field of a job that its first event tells, or the one that stands for it."""
+    if isinstance(first, Archived):
+        return (first.state or {}).get(field)
+    return getattr(first, field, None)
 
 
 # Rows beside a stream -------------------------------------------------------------------------------------------------
@@ -236,12 +272,26 @@ def _check_rows(reader: Reader, walk: Walk, loaded: Loaded) -> None:
         walk.report(0, "columns", "what the store finds the job by does not follow from its state")
     if job.checkpoint and job.checkpoint.digest and reader.body(job.id, job.checkpoint.digest) is None:
         walk.report(job.checkpoint_sequence or 0, "body", "the bytes of its current checkpoint are missing")
+    _check_kept(reader, walk, job)
     _check_units(reader, walk, job)
     _check_resources(reader, walk, job)
 
 
+def _check_kept(reader: Reader, walk: Walk, job: Job) -> None:
+    """What an archived job's status refers to is still there; of others, each event was looked at."""
+    for name in ("payload", "result") if job.archived else ():
+        body: Body | None = getattr(job, name)
+        encoded = reader.body(job.id, body.digest) if body is not None and body.digest else None
+        if body is not None and body.digest and (encoded is None or not is_body(body.digest, encoded)):
+            walk.report(0, "body", f"the bytes of its {name} are missing, or not those that were recorded")
+
+
 def _check_units(reader: Reader, walk: Walk, job: Job) -> None:
     """Every unit of the events has its receipt, byte for byte; a derived job has those of its origin besides."""
+    if job.archived:
+        if reader.units(job.id, after=None, limit=1):
+            walk.report(0, "unit_rows", "unit receipts stand whose events were archived")
+        return
     after, seen, missing = None, 0, dict(walk.units)
     while page := reader.units(job.id, after=after, limit=PAGE):
         after, seen = page[-1].unit, seen + len(page)
@@ -309,6 +359,11 @@ def _written_by(reader: Reader, job_id: str) -> set[tuple[str, str, int]]:
         for each in placed(reader, job_id):
             if each.record.sequence == 1:
                 owner = getattr(read(each.record).event, "owner", "")
+            elif each.record.topic == ARCHIVED:
+                event = read(each.record).event
+                if isinstance(event, Archived) and event.state is not None:
+                    owner = told_by(event, "owner") or ""
+                    written |= {(owner, effect.resource, effect.version) for effect in event.effects}
             elif each.record.topic in ("job.checkpointed", "job.completed"):
                 event = read(each.record).event
                 if isinstance(event, Checkpointed | Completed):

@@ -78,8 +78,8 @@ class AuditReads:
     def verify_anchors(self, earlier: Sequence[Anchor]) -> Verification:
         """Hold the log against anchors that were taken before: they alone find a history that was rewritten whole."""
         with self._setting.storage.reading() as reader:
-            problems = anchors.check(anchors.whole_log(reader), earlier)
-        return Verification("", 0, tuple(problems))
+            problems, events = anchors.check(anchors.leaves_of(reader), earlier)
+        return Verification("", events, tuple(problems))
 
     def prove(self, job_id: str, sequence: int, anchor: Anchor) -> Proof:
         """Prove one event of a job against an anchor.
@@ -95,18 +95,19 @@ class AuditReads:
             return anchors.prove(reader, job_id, sequence, anchor)
 
     def story(self, job_id: str) -> Iterator[Sentence]:
-        """A job's history as sentences, streamed in pages.
+        """A job's history as sentences, streamed in pages; of an archived one from the event that stands for it on.
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
             HistoryCorruptError: an event is missing or cannot be read.
         """
         with self._setting.storage.reading() as reader:
-            head = self._loaded(reader, job_id).job.sequence
-        return story(self._streamed(job_id, head))
+            job = self._loaded(reader, job_id).job
+        return story(self._streamed(job_id, job))
 
-    def _streamed(self, job_id: str, head: int) -> Iterator[RecordedEvent]:
-        after = 0
+    def _streamed(self, job_id: str, job: Job) -> Iterator[RecordedEvent]:
+        """The events of a job up to its sequence, in a view for each page."""
+        head, after = job.sequence, max(0, job.archived - 1)
         while after < head:
             with self._setting.storage.reading() as reader:
                 upto = min(head, after + PAGE)

@@ -24,7 +24,7 @@ from jobledger.domain.ports import JobFilter, Positioned
 from jobledger.domain.replaying import PAGE
 from jobledger.domain.store.operating import group_stream
 from jobledger.projections import merkle
-from jobledger.projections.audit import place_of, placed
+from jobledger.projections.audit import place_of, placed, told_by
 from jobledger.projections.walking import GROUP, bodies_of
 
 if TYPE_CHECKING:
@@ -129,18 +129,29 @@ def _is_line(encoded: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an export is of: one job, the jobs that match a filter, or everything in a namespace."""
+    """What an export is of: one job, the jobs that match a filter, those of a choice, or everything in a namespace.
+
+    Archived jobs are in none: their histories are in the bundles that they were archived to.
+    """
 
     namespace: str
     job_id: str | None = None
     wanted: JobFilter | None = None
+    chosen: frozenset[str] | None = None
 
-    def told(self) -> dict[str, Json]:
-        """The scope as it stands in the bundle."""
+    @property
+    def has_schedules(self) -> bool:
+        """Whether schedules belong to it: a choice of jobs has no more than the groups that they worked under."""
+        return self.chosen is None
+
+    def told(self, *, is_whole: bool) -> dict[str, Json]:
+        """The scope as it stands in the bundle; ``is_whole``: nothing of it was archived before."""
         if self.job_id is not None:
             return {"what": "job", "job_id": self.job_id}
+        if self.chosen is not None:
+            return {"what": "archive", "jobs": len(self.chosen)}
         if self.wanted is None:
-            return {"what": "all"}
+            return {"what": "all"} if is_whole else {"what": "all", "without": "archived"}
         given = {name: value for name, value in to_jsonable_python(self.wanted).items() if value is not None}
         return {"what": "filter", **given}
 
@@ -159,7 +170,7 @@ def export(
         format=FORMAT,
         version=VERSION,
         namespace=scope.namespace,
-        scope=scope.told(),
+        scope=scope.told(is_whole=not reader.leaves(after=0, limit=1)),
         made_at=made_at.isoformat(),
         made_by=made_by,
     )
@@ -185,14 +196,14 @@ def _events(reader: Reader, scope: Scope) -> Iterator[Positioned]:
         yield from _events_of(reader, scope.namespace, scope.job_id)
         return
     known: dict[str, bool] = {}
-    chosen = None if scope.wanted is None else set(_jobs_of(reader, scope))
+    chosen = None if scope.wanted is None and scope.chosen is None else set(_jobs_of(reader, scope))
     after = 0
     while page := reader.log(after=after, limit=PAGE):
         for each in page:
             stream = each.record.stream
             named = place_of(stream)
             if named is not None:
-                is_in = named[1] == scope.namespace
+                is_in = named[1] == scope.namespace and (scope.has_schedules or named[0] == GROUP)
             elif chosen is not None:
                 is_in = stream in chosen
             else:
@@ -203,13 +214,18 @@ def _events(reader: Reader, scope: Scope) -> Iterator[Positioned]:
 
 
 def _is_of(reader: Reader, record: StoredRecord, namespace: str, known: dict[str, bool]) -> bool:
-    """Whether a job's record is of a namespace, as its status row says; without one, as its first event says."""
+    """Whether a job's record is of a namespace, as its status row says; without one, as its first event says.
+
+    What stands for archived events is of none: without them it proves nothing.
+    """
     if record.stream not in known:
         if len(known) >= KNOWN_MAX:
             known.clear()
         try:
             loaded = reader.load([record.stream]).get(record.stream)
             space = loaded.job.namespace if loaded else _namespace_told(reader, record.stream)
+            if loaded is not None and loaded.job.archived:
+                space = None
         except HistoryCorruptError:
             space = namespace
         known[record.stream] = space == namespace
@@ -222,7 +238,7 @@ KNOWN_MAX: Final = 10_000
 
 def _namespace_told(reader: Reader, stream: str) -> str | None:
     first = reader.records(stream, limit=1)
-    return getattr(read(first[0]).event, "namespace", None) if first else None
+    return told_by(read(first[0]).event, "namespace") if first else None
 
 
 def _events_of(reader: Reader, namespace: str, job_id: str) -> Iterator[Positioned]:
@@ -276,19 +292,32 @@ def _inherited(reader: Reader, record: StoredRecord, writer: _Writer) -> None:
 
 
 def _jobs_of(reader: Reader, scope: Scope) -> Iterator[str]:
+    """The jobs of a scope that are not archived; one that cannot be read is among them, and told to be so."""
+    for page in _pages_of(reader, scope):
+        try:
+            archived = {job_id for job_id, loaded in reader.load(page).items() if loaded.job.archived}
+        except HistoryCorruptError:
+            archived = set[str]()
+        yield from (job_id for job_id in page if job_id not in archived)
+
+
+def _pages_of(reader: Reader, scope: Scope) -> Iterator[list[str]]:
     if scope.job_id is not None:
         if scope.job_id not in reader.load([scope.job_id]):
             raise UnknownJobError(scope.job_id)
-        yield scope.job_id
+        yield [scope.job_id]
+    elif scope.chosen is not None:
+        ids = sorted(scope.chosen)
+        yield from (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
     elif scope.wanted is not None:
         before: int | None = None
         while page := reader.jobs(scope.wanted, before=before, limit=PAGE_MAX):
-            yield from (loaded.job.id for loaded in page)
+            yield [loaded.job.id for loaded in page]
             before = page[-1].position
     else:
         after = ""
         while ids := reader.job_ids(scope.namespace, after=after, limit=PAGE):
-            yield from ids
+            yield ids
             after = ids[-1]
 
 

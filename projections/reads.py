@@ -24,16 +24,19 @@ from jobledger.domain.errors import (
     JobledgerError,
     UnknownSequenceError,
 )
-from jobledger.domain.history import TOPICS, RecordedEvent, read
+from jobledger.domain.events import Archived
+from jobledger.domain.history import TOPIC_OF, TOPICS, RecordedEvent, read
 from jobledger.domain.job import Job, State
 from jobledger.domain.lease import Standing
 from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
-from jobledger.domain.replaying import sequence_at, state_at, value_of
+from jobledger.domain.replaying import head_at, require_kept, sequence_at, state_at, value_of
 from jobledger.domain.store.executing import stand
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
 from jobledger.projections.projected import ProjectionReads
 from jobledger.projections.timeline import Timeline, timeline
 from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_of, floor_of, position_of
+
+ARCHIVED: Final = TOPIC_OF[Archived]
 
 ANYBODY: Final = ""
 """An operator whom nobody can be: what is told is told to whoever asks."""
@@ -50,6 +53,7 @@ class JobReads(ProjectionReads):
         Raises:
             UnknownJobError: there is no such job in this namespace.
             UnknownSequenceError: the job's history does not reach there.
+            HistoryArchivedError: the events of that moment were archived.
         """
         with self._setting.storage.reading() as reader:
             loaded = self._loaded(reader, job_id)
@@ -69,7 +73,8 @@ class JobReads(ProjectionReads):
     def events(self, job_id: str, *, after: int = 0, limit: int = 100) -> EventWindow:
         """A bounded slice of a job's events behind ``after``; a gap is answered with a snapshot, never silent.
 
-        ``limit`` beyond the policy's ``window_events_max`` is clamped to it.
+        ``limit`` beyond the policy's ``window_events_max`` is clamped to it. The floor of an archived job is the event
+        that stands for all before it.
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
@@ -81,7 +86,7 @@ class JobReads(ProjectionReads):
             job = self._loaded(reader, job_id).job
             if after > job.sequence:
                 raise UnknownSequenceError(job_id, after, job.sequence)
-            floor = floor_of(job.sequence, job.policy)
+            floor = max(floor_of(job.sequence, job.policy), job.archived)
             snapshot = None
             if after < floor - 1:
                 after = floor - 1
@@ -96,17 +101,20 @@ class JobReads(ProjectionReads):
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
+            HistoryArchivedError: its events were archived; ``events`` tells from where on they are here.
             HistoryCorruptError: an event is missing or cannot be read.
         """
         with self._setting.storage.reading() as reader:
-            head = self._loaded(reader, job_id).job.sequence
-        return self._streamed(job_id, head)
+            job = self._loaded(reader, job_id).job
+            require_kept(reader, job)
+        return self._streamed(job_id, job)
 
     def timeline(self, job_id: str) -> Timeline:
         """A job's attempts as spans, with checkpoints and units as marks.
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
+            HistoryArchivedError: its events were archived.
         """
         return timeline(job_id, self.history(job_id))
 
@@ -115,10 +123,11 @@ class JobReads(ProjectionReads):
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
+            HistoryArchivedError: its receipts went with its events.
         """
         wanted = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
         with self._setting.storage.reading() as reader:
-            self._loaded(reader, job_id)
+            _require_receipts(reader, self._loaded(reader, job_id).job)
             rows = reader.units(job_id, after=_text("after", after), limit=wanted)
             found = tuple(
                 UnitReceipt(row.unit, value_of(reader, job_id, row.receipt), row.generation, row.sequence)
@@ -131,10 +140,11 @@ class JobReads(ProjectionReads):
 
         Raises:
             UnknownJobError: there is no such job in this namespace.
+            HistoryArchivedError: its receipts went with its events.
         """
         require_text("unit", unit)
         with self._setting.storage.reading() as reader:
-            self._loaded(reader, job_id)
+            _require_receipts(reader, self._loaded(reader, job_id).job)
             row = reader.unit(job_id, unit)
             if row is None:
                 return None
@@ -225,6 +235,9 @@ class JobReads(ProjectionReads):
     ) -> Feed:
         """All jobs' events in position order behind a cursor; contiguous and resumable.
 
+        Whatever topics are asked for, ``job.archived`` is among them: it stands for events of its job that may lie
+        behind the cursor and are not in the store any more.
+
         Raises:
             InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
         """
@@ -233,6 +246,7 @@ class JobReads(ProjectionReads):
             if topic not in TOPICS:
                 raise InvalidRequestError("topics", f"there is no topic {topic!r}")
         whose = _text("owner", owner)
+        topics = [*topics, ARCHIVED] if topics else ()
         with self._setting.storage.reading() as reader:
             found, upto = reader.feed(
                 self._setting.namespace, after=position_of(after), limit=size, topics=topics, owner=whose
@@ -259,8 +273,13 @@ def shown(reader: Reader, loaded: Loaded) -> JobStatus:
 def _status_at(reader: Reader, job: Job, sequence: int) -> JobStatus:
     """The status at a sequence; the expiry is the last one that an event recorded."""
     then = state_at(reader, job.id, sequence)
-    stored = reader.records(job.id, after=sequence - 1, upto=sequence, limit=1)
-    return _shown(reader, then, stored[0].digest, None)
+    return _shown(reader, then, head_at(reader, job.id, sequence), None)
+
+
+def _require_receipts(reader: Reader, job: Job) -> None:
+    """Receipts are there as long as the events that recorded them; a job without any has none to miss."""
+    if job.units:
+        require_kept(reader, job)
 
 
 def _shown(reader: Reader, job: Job, head: str, expires_at: datetime | None) -> JobStatus:

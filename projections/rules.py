@@ -40,10 +40,12 @@ class Walk:
     ``kind`` is the first word of its topics, ``position`` and ``at`` those of its last event, ``leading`` that event
     with its cause, ``commands`` the ids of all causes, ``owed`` what the same command has to record next. ``job`` and
     what follows are of a job's stream, ``epoch`` of a group's, ``schedule`` and ``occurrences`` (the sequences by the
-    jobs that were made) of a schedule's, ``queue`` of a queue's.
+    jobs that were made) of a schedule's, ``queue`` of a queue's. ``is_stored``: it may begin with an event that stands
+    for archived ones, which is in no bundle; ``behind`` is its sequence.
     """
 
     stream: str
+    is_stored: bool = False
     kind: str = ""
     head: str = ""
     count: int = 0
@@ -54,6 +56,7 @@ class Walk:
     commands: set[str] = field(default_factory=set[str])
     owed: Owed | None = None
     job: Job | None = None
+    behind: int = 0
     units: dict[str, Body] = field(default_factory=dict[str, "Body"])
     effects: dict[str, events.AppliedEffect] = field(default_factory=dict[str, events.AppliedEffect])
     epoch: int = 1
@@ -133,6 +136,18 @@ def _ends_once(step: Step) -> str | None:
     if before is None or not before.is_terminal or isinstance(step.event, events.Archived | events.Erased):
         return None
     return f"the job had ended as {before.state}"
+
+
+def _stands_for_what_ended(step: Step) -> str | None:
+    """What stands for others stands alone, and tells the end of this very job."""
+    before, event = step.before, step.event
+    if event.state is None:
+        return None
+    if step.walk.behind != step.recorded.sequence:
+        return "the events that it stands for are still there"
+    if before is None or (before.id, before.sequence) != (step.recorded.stream, step.recorded.sequence - 1):
+        return "the state that it tells is that of another job or sequence"
+    return None if before.is_terminal and not before.archived else "only what ended is archived, and once"
 
 
 # Generations and leases -----------------------------------------------------------------------------------------------
@@ -352,6 +367,7 @@ RULES: Final[Sequence[tuple[str, tuple[type[events.Event], ...], Callable[[Step]
     ("created", ANY, _is_created_once),
     ("identity", (events.Created,), _is_named_by_its_key),
     ("terminal", ANY, _ends_once),
+    ("archive", (events.Archived,), _stands_for_what_ended),
     ("generation", (events.Claimed,), _generations_count),
     ("fence", FENCED, _only_the_open_one_writes),
     ("live_lease", (events.Interrupted,), _live_leases_are_kept),

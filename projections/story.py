@@ -216,10 +216,14 @@ TELLING: Final[dict[type[events.Event], Callable[[_Course, Any], tuple[str, str]
     events.CancelRequested: lambda _, event: (event.by, f"asked the attempt to stop for good: {event.reason}"),
     events.Cancelled: _cancelled,
     events.Completed: _completed,
-    events.Archived: lambda _, event: ("engine", f"moved the events before this one to {event.place}"),
+    events.Archived: lambda _, event: (event.by, f"archived the events before this one {_place(event)}"),
     events.Erased: lambda _, event: (event.by, f"erased {len(event.digests):,} bodies: {event.reason}"),
 }
 """How each kind of event is told: who, and what."""
+
+
+def _place(event: events.Archived) -> str:
+    return f"to {event.place}" if event.place else "without a copy"
 
 
 def _after(course: _Course, event: events.Event) -> str:

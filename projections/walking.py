@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from jobledger.domain import events
 from jobledger.domain.errors import HistoryCorruptError
-from jobledger.domain.history import read
-from jobledger.domain.replaying import advance
+from jobledger.domain.history import TOPIC_OF, read
+from jobledger.domain.replaying import advance, stands_for_others, state_behind
 from jobledger.domain.values import is_body
 from jobledger.projections.queue_rules import see_queue
 from jobledger.projections.rules import RULES_OF, Step, Walk
@@ -28,6 +28,7 @@ GROUP: Final = "group"
 SCHEDULE: Final = "schedule"
 QUEUE: Final = "queue"
 UNREADABLE: Final = "readable"
+ARCHIVED: Final = TOPIC_OF[events.Archived]
 
 BODIES: Final[Mapping[type[events.Event], tuple[str, ...]]] = {
     events.Created: ("payload", "checkpoint"),
@@ -50,6 +51,8 @@ def see(walk: Walk, placed: Positioned, body_of: BodyOf) -> RecordedEvent:
     """
     stored = placed.record
     sequence = stored.sequence
+    if walk.is_stored and not walk.kind and stored.topic == ARCHIVED:
+        _begin_behind(walk, read(stored))
     if sequence != walk.count + 1:
         walk.report(sequence, "contiguous", f"the event follows sequence {walk.count}")
     if placed.position <= walk.position:
@@ -70,6 +73,16 @@ def see(walk: Walk, placed: Positioned, body_of: BodyOf) -> RecordedEvent:
     walk.kind, walk.head, walk.count = walk.kind or kind, recorded.digest, sequence
     walk.position, walk.at, walk.leading = placed.position, recorded.at, recorded
     return recorded
+
+
+def _begin_behind(walk: Walk, recorded: RecordedEvent) -> None:
+    """Start from what the event says that stands for those before it: they are not here to be walked."""
+    if not stands_for_others(recorded):
+        return
+    job = state_behind(recorded)
+    walk.count, walk.head, walk.at, walk.job = recorded.sequence - 1, recorded.previous, job.updated_at, job
+    walk.behind = recorded.sequence
+    walk.effects = {effect.resource: effect for effect in getattr(recorded.event, "effects", ())}
 
 
 def _see_command(walk: Walk, recorded: RecordedEvent) -> None:

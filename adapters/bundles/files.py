@@ -47,9 +47,20 @@ def written(target: Path | str) -> Generator[Callable[[bytes], object]]:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+        _settle(path.parent)
     finally:
         with contextlib.suppress(FileNotFoundError):
             draft.unlink()
+
+
+def _settle(folder: Path) -> None:
+    """Let the file's name survive a power failure, too; where folders cannot be opened, the system does that itself."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _packer(path: Path) -> Callable[[BinaryIO], Any]:

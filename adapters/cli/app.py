@@ -15,6 +15,7 @@ import typer
 from jobledger.adapters.bootstrap import DEFAULT_URL
 from jobledger.adapters.cli import (
     anchoring,
+    archiving,
     auditing,
     benching,
     controlling,
@@ -98,6 +99,7 @@ for commands in (
     auditing,
     telling,
     anchoring,
+    archiving,
     upkeep,
     benching,
 ):

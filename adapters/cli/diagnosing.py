@@ -46,6 +46,7 @@ FREE_FAIL: Final = 64 * 1024 * 1024
 FREE_WARN: Final = 1024 * 1024 * 1024
 CLOCK_MIN: Final = datetime(2025, 1, 1, tzinfo=UTC)
 CLOCK_SLACK: Final = timedelta(seconds=2)
+RETENTION_SLACK: Final = timedelta(hours=1)
 SHARED: Final = frozenset(
     {
         "9p",
@@ -204,6 +205,7 @@ def _store(url: str, namespace: str, path: Path) -> Iterator[Finding]:
         yield _writable(path)
         yield _clock(store)
         yield _leases(store)
+        yield _retention(store)
 
 
 def _served(url: str, namespace: str) -> Iterator[Finding]:
@@ -212,6 +214,17 @@ def _served(url: str, namespace: str) -> Iterator[Finding]:
         yield Finding("store", "ok", f"schema current, {many(sum(counts.values()), 'job')}")
         yield from schema(url, store)
         yield _leases(store)
+        yield _retention(store)
+
+
+def _retention(store: JobStore) -> Finding:
+    """Whether jobs that their policies let go are archived: hosts do it, if their role may."""
+    waiting, since = store.overdue(limit=PAGE_MAX)
+    if since is None or datetime.now(UTC) - since < RETENTION_SLACK:
+        return Finding("retention", "ok", f"{many(waiting, 'job')} to be archived now")
+    more = "or more " if waiting == PAGE_MAX else ""
+    problem = f"{many(waiting, 'job')} {more}should have been archived, the first {age(since, datetime.now(UTC))}"
+    return Finding("retention", "warn", f"{problem}; let a host do it, or run 'jobledger archive' as who may")
 
 
 def _durability(path: Path) -> Finding:

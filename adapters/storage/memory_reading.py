@@ -10,8 +10,11 @@ from jobledger.adapters.storage.memory_schedules import MemoryScheduleReader
 from jobledger.adapters.storage.memory_strays import strays
 from jobledger.adapters.storage.memory_tables import (
     BODIES,
+    GONE,
+    GONE_AT,
     GROUPS,
     LEASES,
+    LEAVES,
     QUEUED,
     RESOURCES,
     SNAPSHOTS,
@@ -25,7 +28,7 @@ from jobledger.adapters.storage.memory_tables import (
 from jobledger.adapters.storage.memory_tracking import MemoryTrackingReader
 from jobledger.adapters.storage.rows import decode_job
 from jobledger.domain.job import Job, State
-from jobledger.domain.ports import GroupRow, JobFilter, Loaded, Positioned, ResourceRow, Stray, UnitRow
+from jobledger.domain.ports import GroupRow, JobFilter, Leaf, Loaded, Positioned, ResourceRow, Stray, UnitRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +74,7 @@ class MemoryReader(MemoryScheduleReader, MemoryTrackingReader, MemoryQueueReader
     def records(self, stream: str, *, after: int = 0, upto: int | None = None, limit: int) -> list[StoredRecord]:
         """A stream's records with ``after < sequence <= upto``, in order, at most ``limit``."""
         found: list[StoredRecord] = []
-        sequence = max(after, 0) + 1
+        sequence = self._first_of(stream, max(after, 0))
         while len(found) < limit and (upto is None or sequence <= upto):
             record = self._record_of(stream, sequence)
             if record is None:
@@ -80,26 +83,46 @@ class MemoryReader(MemoryScheduleReader, MemoryTrackingReader, MemoryQueueReader
             sequence += 1
         return found
 
+    def _first_of(self, stream: str, after: int) -> int:
+        """The sequence of the first record behind one: that which stands for archived ones, or just the next."""
+        if self._view.get(GONE_AT, (stream, after + 1)) is not None:
+            return after + 1
+        return self._recorder.first_of(stream, after) or after + 1
+
     def caused(self, stream: str, command_id: str) -> list[StoredRecord]:
         """The records that one command left in a stream, in order."""
         positions = self._recorder.caused(stream, command_id)
-        return [self._record_at(position) for position in positions if position <= self._upto]
+        records = [self._record_at(position) for position in positions if position <= self._upto]
+        return [record for record in records if record is not None]
 
     def _record_of(self, stream: str, sequence: int) -> StoredRecord | None:
-        position = self._recorder.position_of(stream, sequence)
+        position = self._position_of(stream, sequence)
         return None if position is None or position > self._upto else self._record_at(position)
 
-    def _record_at(self, position: int) -> StoredRecord:
-        return self._recorder.record_at(position)
+    def _position_of(self, stream: str, sequence: int) -> int | None:
+        """Where a record stands, or stood when this view was opened."""
+        position = self._recorder.position_of(stream, sequence)
+        return self._view.get(GONE_AT, (stream, sequence)) if position is None else position
+
+    def _record_at(self, position: int) -> StoredRecord | None:
+        """The record at a position; ``None`` where it was archived before this view was opened."""
+        return self._recorder.record_at(position) or self._view.get(GONE, position)
 
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
         """Whether the row and the submission that the store finds a job by are those of this state."""
         row = self._view.get(STATUS, job.id)
         if row is None or (row.job, row.claimable, row.head) != (job, claimable, head):
             return False
-        if row.position != self._recorder.position_of(job.id, 1):
+        if row.position != self._created_at(job):
             return False
         return job.submission is None or self.submitted(job.namespace, job.owner, job.submission) == job.id
+
+    def _created_at(self, job: Job) -> int | None:
+        """The position of a job's first event, also of one that was archived."""
+        if not job.archived:
+            return self._position_of(job.id, 1)
+        behind = self._position_of(job.id, job.archived)
+        return min((leaf.position for _, leaf in self._view.items(LEAVES) if leaf.behind == behind), default=None)
 
     def snapshot(self, job_id: str, upto: int) -> Job | None:
         """The newest kept state of a job at or before a sequence."""
@@ -179,10 +202,10 @@ class MemoryReader(MemoryScheduleReader, MemoryTrackingReader, MemoryQueueReader
             if len(found) == limit:
                 return found, found[-1].position if found else after
             record = self._record_at(position)
-            row = self._view.get(STATUS, record.stream)
-            if row is None or row.job.namespace != namespace or (owner is not None and row.job.owner != owner):
+            row = self._view.get(STATUS, record.stream) if record is not None else None
+            if record is None or row is None or row.job.namespace != namespace:
                 continue
-            if not topics or record.topic in topics:
+            if owner in (None, row.job.owner) and (not topics or record.topic in topics):
                 found.append(Positioned(position, record))
         return found, found[-1].position if found and len(found) == limit else max(after, self._upto)
 
@@ -193,25 +216,38 @@ class MemoryReader(MemoryScheduleReader, MemoryTrackingReader, MemoryQueueReader
 
     def log(self, *, after: int, limit: int) -> list[Positioned]:
         """Every record of every stream and namespace by position."""
-        places = range(max(after, 0) + 1, min(self._upto, max(after, 0) + limit) + 1)
-        return [Positioned(position, self._record_at(position)) for position in places]
+        found: list[Positioned] = []
+        for position in range(max(after, 0) + 1, self._upto + 1):
+            if len(found) == limit:
+                break
+            record = self._record_at(position)
+            if record is not None:
+                found.append(Positioned(position, record))
+        return found
 
     def placed(self, stream: str, *, after: int, limit: int) -> list[Positioned]:
         """A stream's records behind a sequence, in order, with their places in the log."""
         found: list[Positioned] = []
         for record in self.records(stream, after=after, limit=limit):
-            position = self._recorder.position_of(stream, record.sequence)
+            position = self._position_of(stream, record.sequence)
             found.append(Positioned(position or 0, record))
         return found
 
     def streams(self, *, after: str, limit: int) -> list[str]:
         """The names of all streams of all namespaces, in order, from behind ``after``."""
-        return [name for name in self._recorder.streams(self._upto) if name > after][:limit]
+        gone = {stream for (stream, _), _ in self._view.items(GONE_AT)}
+        return sorted(name for name in gone | set(self._recorder.streams(self._upto)) if name > after)[:limit]
 
     def resources(self, *, after: tuple[str, str, str], limit: int) -> list[tuple[str, str, ResourceRow]]:
         """Every resource with its namespace and owner, by these and its name, from behind such a triple."""
         rows = sorted((each for each in self._view.items(RESOURCES) if each[0] > after), key=lambda each: each[0])
         return [(namespace, owner, row) for (namespace, owner, _), row in rows[:limit]]
+
+    def leaves(self, *, after: int, limit: int, behind: int | None = None) -> list[Leaf]:
+        """What is kept of archived events by position; of those behind one event, if it is given."""
+        kept = [leaf for position, leaf in self._view.items(LEAVES) if position > after]
+        wanted = sorted(kept, key=lambda leaf: leaf.position)
+        return [leaf for leaf in wanted if behind in (None, leaf.behind)][:limit]
 
     def strays(self, *, limit: int) -> list[Stray]:
         """Rows that hang on no stream or job."""

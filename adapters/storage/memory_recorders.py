@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from eventsourcing.persistence import OperationalError, ProcessRecorder
+from eventsourcing.persistence import Notification, OperationalError, ProcessRecorder, StoredEvent
 from eventsourcing.popo import POPOFactory, POPOProcessRecorder
 from typing_extensions import override
 
@@ -16,9 +16,12 @@ from jobledger.domain.history import StoredRecord
 from jobledger.domain.tracking import CURSOR_SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from eventsourcing.persistence import ApplicationRecorder, StoredEvent
+    from eventsourcing.persistence import ApplicationRecorder
+
+NOTHING: Final = StoredEvent("", 0, "", b"")
+"""Stands where a record was taken out of the log, so that the others keep their positions."""
 
 WRITE_PATIENCE_SECONDS: Final = 30.0
 """How long the library's writes wait for a session to end."""
@@ -46,9 +49,11 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
         """The position of the newest record; 0 for an empty log."""
         return len(self._stored_events)
 
-    def record_at(self, position: int) -> StoredRecord:
-        """The record at a position from 1 to the last."""
+    def record_at(self, position: int) -> StoredRecord | None:
+        """The record at a position from 1 to the last; ``None`` where it was taken out."""
         event = self._stored_events[position - 1]
+        if event is NOTHING:
+            return None
         stream = str(event.originator_id)
         return StoredRecord(stream, event.originator_version, event.topic, event.state, self._command_ids[position - 1])
 
@@ -61,6 +66,27 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
     def secret(self, name: str) -> bytes:
         """A secret of this log and of what is kept beside it."""
         return self._secrets[name]
+
+    def first_of(self, stream: str, after: int) -> int | None:
+        """The first sequence of a stream behind one, whatever was taken out between."""
+        with self.lock:
+            index = self._stored_events_index.get(stream, {})
+            return after + 1 if after + 1 in index else min((each for each in index if each > after), default=None)
+
+    def take_out(self, positions: Iterable[int]) -> list[tuple[int, StoredRecord]]:
+        """Remove records from the log for good; answers them, with their positions. Hold the lock."""
+        taken: list[tuple[int, StoredRecord]] = []
+        for position in positions:
+            record = self.record_at(position)
+            if record is None:
+                continue
+            taken.append((position, record))
+            self._stored_events[position - 1] = NOTHING
+            self._stored_events_index[record.stream].pop(record.sequence, None)
+            if record.command_id is not None:
+                self._caused.pop((record.stream, record.command_id), None)
+            self._command_ids[position - 1] = None
+        return taken
 
     def streams(self, upto: int) -> list[str]:
         """The names of all streams that began up to a position, in order."""
@@ -82,6 +108,28 @@ class MemoryLedgerRecorder(POPOProcessRecorder):
             self._insert_events(events, command_ids=command_ids)
             apply()
         self._notify_listeners()
+
+    @override
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """Events by position; those that were taken out are passed over."""
+        found: list[Notification] = []
+        while len(found) < limit:
+            page = super().select_notifications(
+                start, limit - len(found), stop, topics, inclusive_of_start=inclusive_of_start
+            )
+            found += [each for each in page if each.topic != NOTHING.topic]
+            if not page:
+                break
+            start, inclusive_of_start = page[-1].id, False
+        return found
 
     # What the library uses --------------------------------------------------------------------------------------------
 

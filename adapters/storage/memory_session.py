@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventsourcing.persistence import StoredEvent
 from typing_extensions import override
@@ -13,6 +13,7 @@ from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
     LEASES,
+    LEAVES,
     OPEN,
     QUEUE_USAGE,
     QUEUED,
@@ -30,6 +31,7 @@ from jobledger.adapters.storage.memory_tables import (
     QueueRow,
     ScheduleRow,
     StatusRow,
+    Table,
 )
 from jobledger.adapters.storage.memory_tracking import MemoryTrackingSession
 from jobledger.adapters.storage.preconditions import Found, failed_precondition
@@ -39,7 +41,7 @@ from jobledger.adapters.storage.schedule_rows import decode_schedule, encode_sch
 from jobledger.domain.decisions.claiming import Claimable
 from jobledger.domain.errors import InvalidRequestError
 from jobledger.domain.job import State
-from jobledger.domain.ports import ResourceRow
+from jobledger.domain.ports import Leaf, ResourceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from jobledger.adapters.storage.memory_tables import Committed
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
-    from jobledger.domain.ports import Append, Clock, GroupRow, Loaded, StoredBody
+    from jobledger.domain.ports import Append, Archival, Clock, GroupRow, Loaded, StoredBody
     from jobledger.domain.queues.choosing import Usage
     from jobledger.domain.queues.ports import QueueAppend
     from jobledger.domain.queues.state import QueueState
@@ -65,6 +67,7 @@ class MemorySession(MemoryFinder, MemoryTrackingSession):
         self._draft = draft
         self._committed_upto = recorder.last_position
         self._staged: list[StoredRecord] = []
+        self._taken_out: list[int] = []
 
     # Its own records, behind those that are committed -----------------------------------------------------------------
 
@@ -73,7 +76,7 @@ class MemorySession(MemoryFinder, MemoryTrackingSession):
         self._upto += len(records)
 
     @override
-    def _record_at(self, position: int) -> StoredRecord:
+    def _record_at(self, position: int) -> StoredRecord | None:
         behind = position - self._committed_upto
         return self._staged[behind - 1] if behind > 0 else super()._record_at(position)
 
@@ -162,7 +165,7 @@ class MemorySession(MemoryFinder, MemoryTrackingSession):
         own = decode_job(job.id, job.sequence, encoded)
         before, row = self._draft.get(STATUS, job.id), StatusRow(own, encoded, claimable, head, position)
         self._draft.put(STATUS, job.id, row)
-        if claimable is Claimable.NEVER:
+        if claimable in (Claimable.NEVER, Claimable.FINISHED):
             self._draft.drop(OPEN, job.id)
         else:
             self._draft.put(OPEN, job.id, row)
@@ -270,6 +273,34 @@ class MemorySession(MemoryFinder, MemoryTrackingSession):
         """All of them: no other session is open."""
         return list(job_ids)
 
+    # Archiving --------------------------------------------------------------------------------------------------------
+
+    def archive(self, archivals: Sequence[Archival]) -> list[bool]:
+        """Let each job's record stand for all before it, where nothing was added meanwhile; for each, if it does."""
+        return [self._archive(archival) for archival in archivals]
+
+    def _archive(self, archival: Archival) -> bool:
+        job, record = archival.job, archival.record
+        row = self._draft.get(STATUS, job.id)
+        if row is None or row.job.sequence != record.sequence - 1:
+            return False
+        self._stage([record])
+        for position, digest in archival.leaves:
+            self._draft.put(LEAVES, position, Leaf(position, digest, self._upto))
+            self._taken_out.append(position)
+        for table in (SNAPSHOTS, UNITS):
+            self._drop_all(table, job.id)
+        for key, _ in self._draft.items(BODIES):
+            if key[0] == job.id and key[1] not in archival.kept:
+                self._draft.drop(BODIES, key)
+        self._put_status(job, archival.claimable, archival.head, row.position)
+        return True
+
+    def _drop_all(self, table: Table[Any, Any], job_id: str) -> None:
+        for key, _ in self._draft.items(table):
+            if key[0] == job_id:
+                self._draft.drop(table, key)
+
     # Rebuilding -------------------------------------------------------------------------------------------------------
 
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
@@ -289,4 +320,9 @@ class MemorySession(MemoryFinder, MemoryTrackingSession):
         """Show everybody what was written, in one moment."""
         events = [StoredEvent(record.stream, record.sequence, record.topic, record.state) for record in self._staged]
         command_ids = [record.command_id for record in self._staged]
-        self._recorder.commit(events, command_ids, lambda: rows.apply(self._draft))
+
+        def apply() -> None:
+            rows.take_out(self._recorder.take_out(self._taken_out))
+            rows.apply(self._draft)
+
+        self._recorder.commit(events, command_ids, apply)

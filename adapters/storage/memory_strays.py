@@ -8,6 +8,7 @@ from jobledger.adapters.storage.memory_tables import (
     BODIES,
     GROUPS,
     LEASES,
+    LEAVES,
     QUEUE_USAGE,
     QUEUES,
     SCHEDULE_SNAPSHOTS,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
     """Every row that hangs on no stream or job, table by table."""
     jobs = {job_id: row.job for job_id, row in view.items(STATUS)}
-    yield from (Stray("status", job_id, "") for job_id in jobs if recorder.position_of(job_id, 1) is None)
+    yield from (Stray("status", job_id, "") for job_id in jobs if recorder.first_of(job_id, 0) is None)
     for job_id, live in view.items(LEASES):
         if job_id not in jobs or jobs[job_id].attempt is None:
             yield Stray("lease", job_id, str(live.lease.generation))
@@ -45,11 +46,19 @@ def strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
     for (job_id, sequence), _ in view.items(SNAPSHOTS):
         if job_id not in jobs or jobs[job_id].sequence < sequence:
             yield Stray("state", job_id, str(sequence))
+    yield from _leaf_strays(view, recorder)
     for namespace, name in (key for key, _ in view.items(GROUPS)):
         if recorder.position_of(group_stream(namespace, name), 1) is None:
             yield Stray("group", group_stream(namespace, name), name)
     yield from _schedule_strays(view, recorder)
     yield from _queue_strays(view, recorder)
+
+
+def _leaf_strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:
+    for position, leaf in view.items(LEAVES):
+        behind = recorder.record_at(leaf.behind) if 0 < leaf.behind <= recorder.last_position else None
+        if behind is None or behind.topic != "job.archived":
+            yield Stray("archived event", f"position {leaf.behind}", str(position))
 
 
 def _schedule_strays(view: View, recorder: MemoryLedgerRecorder) -> Iterator[Stray]:

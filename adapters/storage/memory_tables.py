@@ -10,12 +10,13 @@ from jobledger.domain.ports import UnitRow
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     from jobledger.domain.decisions.claiming import Claimable
+    from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
     from jobledger.domain.lease import LeaseRow
-    from jobledger.domain.ports import GroupRow, ResourceRow, StoredBody
+    from jobledger.domain.ports import GroupRow, Leaf, ResourceRow, StoredBody
     from jobledger.domain.queues.state import QueueState
     from jobledger.domain.schedules.state import ScheduleState
     from jobledger.domain.tracking import Tracked
@@ -102,6 +103,11 @@ SNAPSHOTS: Table[tuple[str, int], bytes] = Table("snapshots")
 RESOURCES: Table[tuple[str, str, str], ResourceRow] = Table("resources")
 SUBMISSIONS: Table[tuple[str, str, str], str] = Table("submissions")
 GROUPS: Table[tuple[str, str], GroupRow] = Table("groups")
+# What is kept of archived events, by position. And for views that are older than their archive, the events themselves,
+# by position, and their positions, by stream and sequence: nobody else sees any.
+LEAVES: Table[int, Leaf] = Table("leaves")
+GONE: Table[int, StoredRecord] = Table("gone")
+GONE_AT: Table[tuple[str, int], int] = Table("gone_at")
 # Schedules, by namespace and name; and their states at some sequences.
 SCHEDULES: Table[tuple[str, str], ScheduleRow] = Table("schedules")
 SCHEDULE_SNAPSHOTS: Table[tuple[str, str, int], bytes] = Table("schedule_snapshots")
@@ -181,6 +187,14 @@ class Committed:
         """Forget a view."""
         with self.lock:
             self._views.remove(view)
+
+    def take_out(self, records: Iterable[tuple[int, StoredRecord]]) -> None:
+        """Let open views go on seeing records that leave the log now."""
+        with self.lock:
+            for position, record in records:
+                for view in self._views:
+                    view.remember(GONE, position, record)
+                    view.remember(GONE_AT, (record.stream, record.sequence), position)
 
     def apply(self, draft: Draft) -> None:
         """Make a draft what everybody sees, and let open views go on seeing what was."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, LiteralString
+
+from pydantic import TypeAdapter
 
 from jobledger.adapters.storage.rows import to_us
 from jobledger.adapters.storage.sqlite_connecting import looking
@@ -79,10 +82,20 @@ def migrate_sqlite(datastore: SQLiteDatastore, now: datetime) -> int:
 
 
 def _apply(cursor: SQLiteCursor, migration: Migration, now: datetime) -> None:
+    cursor.sqlite_cursor.connection.create_function("span_us", 1, span_us, deterministic=True)
     for statement in _statements(migration.text):
         cursor.execute(statement)
     row = {"number": migration.number, "name": migration.name, "digest": migration.digest, "applied_at_us": to_us(now)}
     cursor.execute(RECORD_MIGRATION, row)
+
+
+_SPANS: Final = TypeAdapter(timedelta)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def span_us(text: str) -> int:
+    """A span of time in ISO 8601, as policies keep it, as whole microseconds."""
+    return _SPANS.validate_python(text) // _MICROSECOND
 
 
 def _statements(text: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
+from jobledger.adapters.storage.postgresql_archiving import PostgreSQLArchiveReader
 from jobledger.adapters.storage.postgresql_queues import PostgreSQLQueueReader
 from jobledger.adapters.storage.postgresql_reading import Row, stored
 from jobledger.adapters.storage.postgresql_schedules import PostgreSQLScheduleReader
@@ -62,6 +63,13 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
     )
     """,
     """
+    SELECT 'archived event', 'position ' || r.behind, r.position::text FROM jobledger.archived_event AS r
+    WHERE NOT EXISTS (
+            SELECT 1 FROM jobledger.stored_events AS e WHERE e.notification_id = r.behind AND e.topic = 'job.archived'
+        )
+        OR EXISTS (SELECT 1 FROM jobledger.stored_events AS e WHERE e.notification_id = r.position)
+    """,
+    """
     SELECT 'group', g.stream, g.name FROM (
         SELECT concat('group:', length(namespace), ':', namespace, ':', name) AS stream, name
         FROM jobledger.worker_group
@@ -99,7 +107,9 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
 )
 
 
-class PostgreSQLReader(PostgreSQLTrackingReader, PostgreSQLScheduleReader, PostgreSQLQueueReader):
+class PostgreSQLReader(
+    PostgreSQLArchiveReader, PostgreSQLTrackingReader, PostgreSQLScheduleReader, PostgreSQLQueueReader
+):
     """One consistent view of a PostgreSQL store."""
 
     # By stored_events_position.

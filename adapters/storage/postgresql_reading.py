@@ -101,19 +101,34 @@ class PostgreSQLJobReader(PostgreSQLRows):
         """Status and lease rows by job id; unknown ids are missing."""
         return {row[1]: loaded(row) for row in self._all(self.LOAD, job_ids=list(job_ids))}
 
-    # By the primary keys of both tables, and of stored_events.
+    # By the primary keys of both tables, and of stored_events; the first event of an archived job was the first behind
+    # the one that stands for it, by archived_event_behind.
     COLUMNS: Final[LiteralString] = """
         SELECT
             j.position,
             j.job_id, j.namespace, j.owner, j.key, j.kind, j.queue, j.priority, s.state, s.claimable, s.ready_at_us,
             s.is_held, s.sequence, s.head, j.created_at_us, s.updated_at_us,
             (s.namespace, s.queue, s.kind, s.priority, s.position)
-                IS NOT DISTINCT FROM (j.namespace, j.queue, j.kind, j.priority, e.notification_id),
-            j.position IS NOT DISTINCT FROM e.notification_id,
+                IS NOT DISTINCT FROM (j.namespace, j.queue, j.kind, j.priority, c.position),
+            j.position IS NOT DISTINCT FROM c.position,
             s.share, q.share_by
         FROM jobledger.job AS j JOIN jobledger.job_status AS s ON s.job_id = j.job_id
         LEFT JOIN jobledger.queue AS q ON q.namespace = s.namespace AND q.name = s.queue
-        LEFT JOIN jobledger.stored_events AS e ON e.originator_id = j.job_id AND e.originator_version = 1
+        CROSS JOIN LATERAL (
+            SELECT coalesce(
+                (
+                    SELECT e.notification_id FROM jobledger.stored_events AS e
+                    WHERE e.originator_id = j.job_id AND e.originator_version = 1
+                ),
+                (
+                    SELECT min(a.position) FROM jobledger.archived_event AS a
+                    WHERE a.behind = (
+                        SELECT e.notification_id FROM jobledger.stored_events AS e
+                        WHERE e.originator_id = j.job_id AND e.originator_version = %(archived)s
+                    )
+                )
+            ) AS position
+        ) AS c
         WHERE j.job_id = %(job_id)s
     """
     # By the primary key: labels are found by their names, which the events tell.
@@ -129,7 +144,7 @@ class PostgreSQLJobReader(PostgreSQLRows):
 
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
         """Whether the columns of both tables, the labels and the submission are those of this state."""
-        row = self._one(self.COLUMNS, job_id=job.id)
+        row = self._one(self.COLUMNS, job_id=job.id, archived=job.archived)
         if row is None:
             return False
         wanted = status_row(job, claimable, head)

@@ -9,6 +9,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from typing_extensions import override
 
+from jobledger.adapters.storage.postgresql_archiving import ARCHIVE, archive_arguments
 from jobledger.adapters.storage.postgresql_arrays import byte_strings, integers, register_arrays, texts
 from jobledger.adapters.storage.postgresql_queueing import PostgreSQLQueueSession
 from jobledger.adapters.storage.postgresql_reading import loaded
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
-    from jobledger.domain.ports import Append, GroupRow, Loaded
+    from jobledger.domain.ports import Append, Archival, GroupRow, Loaded
 
 
 class PostgreSQLSession(PostgreSQLQueueSession, PostgreSQLTrackingSession):
@@ -246,6 +247,15 @@ class PostgreSQLSession(PostgreSQLQueueSession, PostgreSQLTrackingSession):
         if (namespace, name) not in self._groups:
             self._groups[namespace, name] = super().group(namespace, name)
         return self._groups[namespace, name]
+
+    def archive(self, archivals: Sequence[Archival]) -> list[bool]:
+        """Let each job's record stand for all before it, where nothing was added meanwhile; for each, if it does."""
+        if not archivals:
+            return []
+        [(answers,)] = self._all(ARCHIVE, **archive_arguments(archivals))
+        self.has_news = self.has_news or True in answers
+        found: list[bool] = answers
+        return found
 
     # Everything that follows from the state; a job's position is that of its first record, and stays.
     REWRITE_JOB: Final[LiteralString] = """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from jobledger.adapters.storage.postgresql_arrays import booleans, byte_strings, integer, integers, texts
 from jobledger.adapters.storage.rows import encode_body, encode_job, to_us
+from jobledger.adapters.storage.status_row import ready_at_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -163,7 +164,8 @@ def _plain(append: Append) -> list[Any]:
     moment = integer(job.sequence), integer(to_us(job.updated_at)), group, integer(epoch)
     status: tuple[Any, ...] = (None,) * 9
     for record in append.records:
-        state = str(job.state), str(append.claimable), integer(to_us(job.ready_at)), job.hold is not None
+        ready = integer(ready_at_us(job, append.claimable))
+        state = str(job.state), str(append.claimable), ready, job.hold is not None
         status = *state, append.head, encode_job(job), record.topic, record.state, record.command_id
     generation, expiry, step, lease_group, lease_epoch = _lease(append)
     lease = integer(generation), integer(expiry), integer(step), lease_group, integer(lease_epoch)
@@ -226,7 +228,7 @@ def _status(append: Append) -> tuple[Any, ...]:
     job = append.job
     encoded = encode_job(job) if append.records else b""
     claimable = str(append.claimable)
-    return str(job.state), claimable, to_us(job.ready_at), job.hold is not None, append.head, encoded
+    return str(job.state), claimable, ready_at_us(job, append.claimable), job.hold is not None, append.head, encoded
 
 
 def _lease(append: Append) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, LiteralString
 
 from jobledger.adapters.storage.rows import to_us
+from jobledger.adapters.storage.sqlite_archiving import SQLiteArchiveReader
 from jobledger.adapters.storage.sqlite_listing import SQLiteReader
 from jobledger.adapters.storage.sqlite_schedules import SQLiteScheduleReader
 from jobledger.adapters.storage.sqlite_tracking import SQLiteTrackingReader
@@ -34,7 +35,7 @@ class Lane:
         return place if self.share is None else place | {"share": self.share}
 
 
-class SQLiteFinder(SQLiteReader, SQLiteScheduleReader, SQLiteTrackingReader):
+class SQLiteFinder(SQLiteReader, SQLiteScheduleReader, SQLiteTrackingReader, SQLiteArchiveReader):
     """Finds jobs for workers and for recovery, at the price of what it finds: what waits or is taken costs nothing."""
 
     def candidates(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 OUR_TABLES: Final = frozenset(
     {
+        "archived_event",
         "job_body",
         "job_label",
         "job_lease",

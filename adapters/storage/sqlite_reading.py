@@ -94,9 +94,13 @@ class SQLiteJobReader(SQLiteRows):
         rows = self._all(self.LOAD, job_ids=json.dumps(list(job_ids)))
         return {row["job_id"]: loaded(row) for row in rows}
 
-    # By UNIQUE (job_id), the first record by UNIQUE (originator_id, originator_version), the queue by its primary key.
+    # By UNIQUE (job_id), the first record by UNIQUE (originator_id, originator_version), the queue by its primary key;
+    # the first event of an archived job was the first behind the one that stands for it, by archived_event_behind.
     COLUMNS: Final[LiteralString] = """
-        SELECT s.*, e.rowid AS created_position, q.share_by FROM job_status AS s
+        SELECT s.*, coalesce(e.rowid, (
+            SELECT min(a.position) FROM stored_events AS b CROSS JOIN archived_event AS a ON a.behind = b.rowid
+            WHERE b.originator_id = s.job_id AND b.originator_version = :archived
+        )) AS created_position, q.share_by FROM job_status AS s
         LEFT JOIN stored_events AS e ON e.originator_id = s.job_id AND e.originator_version = 1
         LEFT JOIN queue AS q ON q.namespace = s.namespace AND q.name = s.queue
         WHERE s.job_id = :job_id
@@ -112,7 +116,7 @@ class SQLiteJobReader(SQLiteRows):
 
     def is_found_by(self, job: Job, claimable: Claimable, head: str) -> bool:
         """Whether the columns, labels and submission that the store finds a job by are those of this state."""
-        row = self._one(self.COLUMNS, job_id=job.id)
+        row = self._one(self.COLUMNS, job_id=job.id, archived=job.archived)
         if row is None:
             return False
         wanted = status_row(job, claimable, head)

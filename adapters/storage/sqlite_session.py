@@ -15,6 +15,13 @@ from jobledger.adapters.storage.preconditions import Found, failed_precondition
 from jobledger.adapters.storage.queue_rows import encode_usage, queue_row
 from jobledger.adapters.storage.rows import encode_job, lease_row
 from jobledger.adapters.storage.schedule_rows import schedule_row
+from jobledger.adapters.storage.sqlite_archiving import (
+    DELETE_BODIES,
+    DELETE_EVENTS,
+    DELETE_UNITS,
+    IS_AT,
+    PUT_LEAF,
+)
 from jobledger.adapters.storage.sqlite_connecting import in_transaction
 from jobledger.adapters.storage.sqlite_leash import Leash
 from jobledger.adapters.storage.sqlite_queues import (
@@ -36,6 +43,7 @@ from jobledger.adapters.storage.sqlite_schedules import (
 from jobledger.adapters.storage.sqlite_tracking import SQLiteTrackingSession
 from jobledger.adapters.storage.sqlite_writes import (
     DELETE_SNAPSHOTS,
+    MOVE_STATUS,
     PUT_GROUP,
     PUT_SNAPSHOT,
     REWRITE_STATUS,
@@ -52,7 +60,7 @@ if TYPE_CHECKING:
     from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.history import StoredRecord
     from jobledger.domain.job import Job
-    from jobledger.domain.ports import Append, Clock, GroupRow, Loaded
+    from jobledger.domain.ports import Append, Archival, Clock, GroupRow, Loaded
     from jobledger.domain.queues.choosing import Usage
     from jobledger.domain.queues.ports import QueueAppend
     from jobledger.domain.queues.state import QueueState
@@ -314,6 +322,27 @@ class SQLiteSession(SQLiteQueueReader, SQLiteTrackingSession):
         if (namespace, name) not in self._groups:
             self._groups[namespace, name] = super().group(namespace, name)
         return self._groups[namespace, name]
+
+    def archive(self, archivals: Sequence[Archival]) -> list[bool]:
+        """Let each job's record stand for all before it, where nothing was added meanwhile; for each, if it does."""
+        return [self._archive(archival) for archival in archivals]
+
+    def _archive(self, archival: Archival) -> bool:
+        job, sequence = archival.job, archival.record.sequence
+        if self._one(IS_AT, job_id=job.id, sequence=sequence - 1) is None:
+            return False
+        one = {"job_id": job.id, "sequence": sequence, "kept": json.dumps(sorted(archival.kept))}
+        with self._savepoint():
+            [behind] = self._insert([archival.record])
+            for statement in (DELETE_EVENTS, DELETE_UNITS, DELETE_BODIES, DELETE_SNAPSHOTS):
+                self._raw.execute(statement, one)
+            leaves = [
+                {"position": position, "digest": bytes.fromhex(digest), "behind": behind}
+                for position, digest in archival.leaves
+            ]
+            self._raw.executemany(PUT_LEAF, leaves)
+            self._raw.execute(MOVE_STATUS, status_row(job, archival.claimable, archival.head))
+        return True
 
     def rewrite(self, job: Job, claimable: Claimable, head: str, snapshots: Sequence[Job]) -> None:
         """Replace a job's status row and kept states by rebuilt ones."""

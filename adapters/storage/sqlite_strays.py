@@ -46,6 +46,12 @@ STRAYS: Final[tuple[LiteralString, ...]] = (
     ) LIMIT :limit
     """,
     """
+    SELECT 'archived event' AS kind, 'position ' || behind AS stream, position AS name FROM archived_event AS r
+    WHERE NOT EXISTS (SELECT 1 FROM stored_events AS e WHERE e.rowid = r.behind AND e.topic = 'job.archived')
+        OR EXISTS (SELECT 1 FROM stored_events AS e WHERE e.rowid = r.position)
+    LIMIT :limit
+    """,
+    """
     SELECT 'group' AS kind, 'group:' || length(namespace) || ':' || namespace || ':' || name AS stream, name
     FROM worker_group AS r WHERE NOT EXISTS (
         SELECT 1 FROM stored_events AS e

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobledger.adapters.storage.rows import encode_job, to_us
+from jobledger.domain.decisions.archiving import archive_at
+from jobledger.domain.decisions.claiming import Claimable
 
 if TYPE_CHECKING:
-    from jobledger.domain.decisions.claiming import Claimable
     from jobledger.domain.job import Job
+
+
+def ready_at_us(job: Job, claimable: Claimable) -> int:
+    """From when on the job is what it is found for: to be claimed, or, when it has ended, to be archived."""
+    due = archive_at(job) if claimable is Claimable.FINISHED else None
+    return to_us(due or job.ready_at)
 
 
 def status_row(job: Job, claimable: Claimable, head: str) -> dict[str, object]:
@@ -23,7 +30,7 @@ def status_row(job: Job, claimable: Claimable, head: str) -> dict[str, object]:
         "priority": job.priority,
         "state": str(job.state),
         "claimable": str(claimable),
-        "ready_at_us": to_us(job.ready_at),
+        "ready_at_us": ready_at_us(job, claimable),
         "is_held": job.hold is not None,
         "sequence": job.sequence,
         "head": head,

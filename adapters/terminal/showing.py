@@ -172,6 +172,8 @@ def _course_rows(status: JobStatus, now: datetime, then: datetime) -> Iterable[t
     yield "created", Text(dated(status.created_at, now))
     yield "changed", Text(dated(status.updated_at, now))
     yield "sequence", Text(f"{status.sequence} (control sequence {status.control_sequence})")
+    if status.archived:
+        yield "archived", Text(f"events 1 to {status.archived - 1}; event {status.archived} tells where they are")
 
 
 def _work_rows(status: JobStatus) -> Iterable[tuple[str, RenderableType]]:

@@ -239,6 +239,7 @@ class JobStatusOut(Wire):
     head: str
     created_at: Instant
     updated_at: Instant
+    archived: int = 0
     is_terminal: bool
     dropped: list[DroppedOut]
 

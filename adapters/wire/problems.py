@@ -36,6 +36,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "unknown_job": 404,
     "unknown_schedule": 404,
     "unknown_sequence": 404,
+    "history_archived": 410,
     "sequence_moved": 412,
     "hold_in_force": 423,
     "queue_held": 423,

@@ -1,4 +1,4 @@
-"""The housekeeping thread of a host: progress is sent, time limits are kept, dead leases are recovered."""
+"""The housekeeping thread of a host: progress is sent, time limits are kept, dead leases are recovered, old jobs go."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jobledger.adapters.bootstrap import JobStore
 from jobledger.adapters.worker.braking import Brake
 from jobledger.adapters.worker.caution import Caution, spread
 from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.retaining import Retention
 from jobledger.adapters.worker.running import Running
 from jobledger.domain.errors import UnavailableError
 from jobledger.domain.policies import Policy
@@ -44,6 +45,7 @@ class Housekeeping:
         self._may_sweep, self._recycle = may_sweep, recycle
         self._stopped = threading.Event()
         self._brake = Brake()
+        self._retention = Retention(store, self._stopped.is_set)
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)
         self._thread = threading.Thread(target=self._run, name=f"{name} housekeeping", daemon=True)
 
@@ -65,8 +67,18 @@ class Housekeeping:
                 except Exception:
                     LOG.exception("an attempt could not be looked after", extra=attempt.ids)
             self._recycle()
-            if elapsed() >= self._sweep_at and self._may_sweep() and not self._caution.left:
-                self._sweep()
+            if self._may_sweep() and not self._caution.left:
+                if elapsed() >= self._sweep_at:
+                    self._sweep()
+                self._retain()
+
+    def _retain(self) -> None:
+        try:
+            self._retention.look()
+        except Exception as error:
+            self._caution.note_failure()
+            is_known = isinstance(error, UnavailableError)
+            LOG.warning("ended jobs could not be archived: %s", error, exc_info=None if is_known else error)
 
     def _sweep(self) -> None:
         self._sweep_at = elapsed() + spread(SWEEP_EVERY)

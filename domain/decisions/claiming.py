@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from jobledger.domain.decisions.archiving import archive_at
 from jobledger.domain.decisions.operating import (
     interrupted,
     is_budget_used,
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 
 
 class Claimable(StrEnum):
-    """How a job stands to claims that respect holds; a store keeps this beside the job, to find candidates."""
+    """How a job stands to claims that respect holds, and to retention; a store keeps this beside the job, to find it.
+
+    ``FINISHED``: no claim may take it ever again, and it is archived once its policy's ``keep_finished`` is over.
+    """
 
     NEVER = "never"
+    FINISHED = "finished"
     WHEN_READY = "when_ready"
     WHEN_DEAD = "when_dead"
     WHEN_FENCED = "when_fenced"
@@ -41,8 +46,10 @@ def claimable(job: Job) -> Claimable:
 
     ``WHEN_READY``: its time has come. ``WHEN_DEAD``: its lease ran out, or its group's epoch advanced.
     ``WHEN_FENCED``: only the latter, since one more expiry would use up its budget. ``NEVER``: an operator is needed,
-    or it ended.
+    or it ended. ``FINISHED``: it ended, and is not kept for ever.
     """
+    if archive_at(job) is not None:
+        return Claimable.FINISHED
     if job.is_terminal or job.hold is not None or job.cancel is not None:
         return Claimable.NEVER
     if job.interrupts >= job.policy.interrupts_max:

@@ -58,6 +58,7 @@ from jobledger.domain.errors.leases import (
 from jobledger.domain.errors.queues import QueueHeldError, QueueLimitedError
 from jobledger.domain.errors.records import (
     EffectConflictError,
+    HistoryArchivedError,
     ProjectionBusyError,
     ReceiptChangedError,
     UnknownJobError,
@@ -85,6 +86,7 @@ __all__ = [
     "CorruptError",
     "DeadlineExceededError",
     "EffectConflictError",
+    "HistoryArchivedError",
     "HistoryCorruptError",
     "HoldInForceError",
     "InvalidError",

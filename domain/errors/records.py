@@ -77,3 +77,19 @@ class ProjectionBusyError(RefusedError):
     def __str__(self) -> str:
         who = f" by {self.runner}" if self.runner else ""
         return f"projection {self.projection!r} is being rebuilt{who}; what is live stands, ask again when it is done"
+
+
+@dataclass(eq=False, repr=False)
+class HistoryArchivedError(RefusedError):
+    """What was asked for lies in events that were archived; ``first`` is the first event that is still in the store."""
+
+    code = "history_archived"
+    job_id: str
+    first: int
+    place: str
+
+    def __str__(self) -> str:
+        gone = f"{named(self.job_id)}: its events 1 to {self.first - 1} were archived"
+        if not self.place:
+            return f"{gone} without a copy; its status and what follows from {self.first} on are still here"
+        return f"{gone} to {self.place!r}; import that bundle into a store of its own and ask there"

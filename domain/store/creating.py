@@ -20,15 +20,17 @@ from jobledger.domain.decisions.creating import (
     require_sequence,
 )
 from jobledger.domain.errors import (
+    HistoryArchivedError,
     HistoryCorruptError,
     InvalidRequestError,
     JobledgerError,
+    RefusedError,
     UnknownJobError,
     UnknownSequenceError,
 )
 from jobledger.domain.job import State
 from jobledger.domain.ports import Inherit
-from jobledger.domain.replaying import state_at, value_of
+from jobledger.domain.replaying import require_kept, state_at, value_of
 from jobledger.domain.store.base import Commands
 from jobledger.domain.store.executing import (
     Call,
@@ -86,6 +88,7 @@ class CreateCommands(Commands):
 
         Raises:
             UnknownJobError, JobExistsError, NotTerminalError, AdmissionRefusedError: no job was made.
+            HistoryArchivedError: its checkpoint and receipts were archived; run it again from the beginning.
         """
         require_text("job_id", job_id)
         require_flag("from_checkpoint", from_checkpoint)
@@ -99,6 +102,7 @@ class CreateCommands(Commands):
 
         Raises:
             UnknownJobError, JobExistsError, UnknownSequenceError, AdmissionRefusedError: no job was made.
+            HistoryArchivedError: its events, checkpoint and receipts were archived.
             InvalidRequestError: the checkpoint of that sequence is not retained any more.
         """
         require_text("job_id", job_id)
@@ -158,6 +162,8 @@ class CreateCommands(Commands):
             if mistaken is not None and not is_made(origin, met.job, key):
                 raise mistaken
             facts = decision(new, source, met, now=now)
+            if facts and origin.from_checkpoint:
+                require_kept(session, session.load([job_id])[job_id].job)  # nobody archives it before this has ended
             if facts and kept and kept.body.digest and kept.aside is None:
                 raise InvalidRequestError(
                     "at_sequence", "the checkpoint of that sequence is not retained any more; fork at a later one"
@@ -170,7 +176,7 @@ class CreateCommands(Commands):
 
     def _source(
         self, reader: Reader, origin: Origin, at_sequence: object
-    ) -> tuple[Job, Any, tuple[bytes | None, bytes | None], UnknownSequenceError | None]:
+    ) -> tuple[Job, Any, tuple[bytes | None, bytes | None], RefusedError | None]:
         """The job that an origin names as of its sequence, its payload, what is kept aside, and a mistaken sequence.
 
         Raises:
@@ -180,11 +186,13 @@ class CreateCommands(Commands):
         if loaded is None or loaded.job.namespace != self._setting.namespace:
             raise UnknownJobError(origin.of)
         source, mistaken = loaded.job, None
-        if origin.how == "fork":
-            try:
+        try:
+            if origin.from_checkpoint:
+                require_kept(reader, source)
+            if origin.how == "fork":
                 source = state_at(reader, source.id, require_sequence(source, at_sequence))
-            except UnknownSequenceError as unknown:
-                mistaken = unknown
+        except (UnknownSequenceError, HistoryArchivedError) as refusal:
+            mistaken = refusal
         payload = value_of(reader, source.id, source.payload)
         if isinstance(payload, Dropped):
             raise HistoryCorruptError(source.id, 1, "the bytes of its payload are missing")

@@ -91,7 +91,7 @@ class Litter(Enum):
         "stray",
         """INSERT INTO job_status SELECT
             999, 'nobody', namespace, owner, key, kind, queue, priority, state, claimable, ready_at_us, is_held,
-            sequence, head, created_at_us, updated_at_us, job FROM job_status WHERE job_id = '{job}'""",
+            sequence, head, created_at_us, updated_at_us, job, NULL FROM job_status WHERE job_id = '{job}'""",
     )
     PHANTOM_STATE = ("stray", "INSERT INTO job_snapshot VALUES ('{job}', 5000, x'7b7d')")
     PHANTOM_UNIT = ("stray", "INSERT INTO job_unit VALUES ('nobody', 'u', x'31', '', 1, 1)")
@@ -101,6 +101,48 @@ class Litter(Enum):
     def __init__(self, rule: str, statement: str) -> None:
         """A kind of litter."""
         self.rule, self.statement = rule, statement
+
+
+class Misplaced(Enum):
+    """A change in what is kept of an archived job, the statement that makes it, and the rule by which it is found."""
+
+    LEAF = ("archive", "UPDATE archived_event SET digest = x'00' WHERE position = 2")
+    LEAF_GONE = ("archive", "DELETE FROM archived_event WHERE position = 2")
+    FIRST_LEAF = ("columns", "UPDATE archived_event SET position = 900 WHERE position = 1")
+    LEAF_OF_NOTHING = ("stray", "INSERT INTO archived_event VALUES (900, x'00', 901)")
+    FOLD = ("status_row", "UPDATE stored_events SET state = replace(state, 'team', 'spies') WHERE {event}")
+    OPENED = (
+        "archive",
+        "UPDATE stored_events SET state = replace(state, 'state\":\"partial', 'state\":\"paused') WHERE {event}",
+    )
+    CHAIN = (
+        "chained",
+        "UPDATE stored_events SET state = replace(state, 'previous\":\"', 'previous\":\"0') WHERE {event}",
+    )
+    EVENT_GONE = ("stray", "DELETE FROM stored_events WHERE {event}")
+    RECEIPT = ("unit_rows", "INSERT INTO job_unit VALUES ('{job}', 'made-up', '{{\"size\":1}}', '', 1, 9)")
+    BODY = ("body", "DELETE FROM job_body WHERE job_id = '{job}'")
+    VALUE = ("resource", "UPDATE resource SET value = x'39' WHERE job_id = '{job}'")
+    LATER = ("resource", "UPDATE resource SET version = 7 WHERE job_id = '{job}'")
+    STATUS = ("status_row", "UPDATE job_status SET job = replace(job, 'half', 'none') WHERE job_id = '{job}'")
+    UNARCHIVED = (
+        "status_row",
+        "UPDATE job_status SET job = replace(job, 'archived', 'failures') WHERE job_id = '{job}'",
+    )
+
+    def __init__(self, rule: str, statement: str) -> None:
+        """A kind of change."""
+        self.rule, self.statement = rule, statement
+
+
+def misplace(path: Path, job_id: str, what: Misplaced) -> None:
+    """Make the change directly in the file, past every rule."""
+    event = f"originator_id = '{job_id}'"
+    with sqlite3.connect(path) as connection:
+        if connection.execute(what.statement.format(job=job_id, event=event)).rowcount < 1:
+            msg = f"{what.name} changed nothing"
+            raise LookupError(msg)
+    connection.close()
 
 
 def litter(path: Path, job_id: str, what: Litter) -> None:

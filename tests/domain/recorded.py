@@ -9,6 +9,7 @@ from typing import Any, Final
 from jobledger.domain import events, queue_events, schedule_events
 from jobledger.domain.events import Event, Origin, Outcome
 from jobledger.domain.history import Cause
+from jobledger.domain.job import Attempt, Job, Reported, Request, State, told_state
 from tests.domain.given import EXPIRY, HOUR, NOON, body
 
 STREAM: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -40,6 +41,61 @@ _DEFINITION: Final = schedule_events.Definition(
     window=timedelta(days=2),
 )
 _EFFECT: Final = events.AppliedEffect(resource="index", version=3, value=body({"n": 1.0}))
+
+TRACED: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+_REQUEST: Final = Request(by="ann", reason="look", at=NOON)
+
+ARCHIVED: Final = Job(
+    id=STREAM,
+    namespace="other",
+    owner="team-a",
+    kind="rebuild",
+    payload=body({"partition": "p7", "n": [1, 1.0, None, True, "é😀"]}),
+    fingerprint="c" * 64,
+    key="rebuild-42",
+    policy_name="index-jobs",
+    policy_changes={"keep_finished": "P30D", "backoff": {"factor": 1.5}},
+    controls=("pause", "cancel"),
+    queue="slow",
+    priority=-3,
+    labels={"team": "search"},
+    submission="s-1",
+    origin=Origin(how="rerun", of=STREAM, sequence=4, by="ann", reason="again", from_checkpoint=True, instant=NOON),
+    created_at=NOON,
+    updated_at=NOON + HOUR,
+    sequence=9,
+    control_sequence=8,
+    state=State.PARTIAL,
+    ready_at=NOON + HOUR,
+    generation=2,
+    attempt=Attempt(
+        worker="w1",
+        group="gpu",
+        epoch=2,
+        lease=timedelta(seconds=30),
+        token_digest="d" * 64,
+        respects_hold=False,
+        expires_at=EXPIRY,
+    ),
+    last_token_digest="d" * 64,
+    ended_by="partial",
+    hold=_REQUEST,
+    released_by="bob",
+    cancel=_REQUEST,
+    interrupts=1,
+    failures=2,
+    checkpoint=_ASIDE,
+    checkpoint_sequence=7,
+    kept=(_ASIDE.digest,),
+    units=3,
+    progress=Reported(done=1, total=2.5, message="half"),
+    outcome=Outcome.PARTIAL,
+    result=body([1]),
+    error="half of it",
+    archived=3,
+    traceparent=TRACED,
+)
+"""A state with every field filled, as no job has it: what stands for a history tells such a one for ever."""
 
 EVENTS: Final[dict[str, Event]] = {
     "job.created": events.Created(
@@ -137,7 +193,11 @@ EVENTS: Final[dict[str, Event]] = {
     ),
 }
 
-TRACED: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 _CREATED: Any = EVENTS["job.created"]
-LATER: Final[dict[str, Event]] = {"job.created.2": replace(_CREATED, traceparent=TRACED)}
+LATER: Final[dict[str, Event]] = {
+    "job.created.2": replace(_CREATED, traceparent=TRACED),
+    "job.archived.2": events.Archived(
+        at=NOON, digest="e" * 64, place="2026.jsonl.zst", by="ann", state=told_state(ARCHIVED), effects=(_EFFECT,)
+    ),
+}
 """Events as later versions store them, with the fields that came since; each has a golden record of its own."""

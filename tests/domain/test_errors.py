@@ -51,6 +51,7 @@ PUBLISHED: Final[dict[type[JobledgerError], dict[str, tuple[Any, ...]]]] = {
         "out_of_order": ("OutOfOrderError", "j1", 3, 5),
         "unknown_job": ("UnknownJobError", "j1"),
         "unknown_sequence": ("UnknownSequenceError", "j1", 9, 5),
+        "history_archived": ("HistoryArchivedError", "j1", 9, "jobs.jsonl.zst"),
         "unknown_schedule": ("UnknownScheduleError", "nightly"),
         "schedule_busy": ("ScheduleBusyError", "nightly", "j1", "skip"),
         "projection_busy": ("ProjectionBusyError", "totals", "host-1"),

@@ -17,6 +17,7 @@ from jobledger.domain import events, history, queue_events, schedule_events
 from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import Event, HoldPlaced, JobEvent
 from jobledger.domain.history import TOPIC_OF, TOPICS, Cause, StoredRecord, read, record, record_all
+from jobledger.domain.job import Job, state_before
 from tests.cases.values import is_same
 from tests.domain.given import (
     NOON,
@@ -28,7 +29,7 @@ from tests.domain.given import (
     hold_released,
     unit_recorded,
 )
-from tests.domain.recorded import CAUSE, EVENTS, LATER, PREVIOUS, STREAM
+from tests.domain.recorded import ARCHIVED, CAUSE, EVENTS, LATER, PREVIOUS, STREAM
 from tests.domain.strategies import TEXTS, any_of
 
 if TYPE_CHECKING:
@@ -125,6 +126,18 @@ def test_a_golden_record_leaves_no_field_out(topic: str) -> None:
     event = json.loads((GOLDEN / f"{forms[-1]}.json").read_bytes())["event"]
 
     assert set(event) == {field.name for field in fields(TOPICS[topic])}
+
+
+def test_the_state_that_stands_for_a_history_is_read_as_it_was() -> None:
+    """It is part of an event, and stays for ever: each of its fields is in a golden record, and keeps its form.
+
+    A field that a state gains is in a further record of such an event, and has a default for the older ones.
+    """
+    golden = [name for name in LATER if topic_of(name) == "job.archived"]
+
+    newest = json.loads((GOLDEN / f"{golden[-1]}.json").read_bytes())["event"]["state"]
+    assert set(newest) == {field.name for field in fields(Job)}
+    assert state_before(LATER["job.archived.2"]) == ARCHIVED  # type: ignore[arg-type]  # an Archived
 
 
 def test_digests_of_golden_records_never_change() -> None:

@@ -31,6 +31,7 @@ CLEAR = """
     DELETE FROM {0}.job_body; DELETE FROM {0}.job_snapshot; DELETE FROM {0}.resource; DELETE FROM {0}.submission;
     DELETE FROM {0}.schedule; DELETE FROM {0}.schedule_snapshot; DELETE FROM {0}.projection;
     DELETE FROM {0}.projection_row; DELETE FROM {0}.queue; DELETE FROM {0}.queue_usage;
+    DELETE FROM {0}.archived_event;
     SELECT setval('{0}.position', 1, false); INSERT INTO {0}.tracking VALUES ('__migration__', 1)
 """
 

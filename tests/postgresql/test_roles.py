@@ -24,21 +24,22 @@ LISTED = """
 """
 
 TABLES = {
-    "stored_events": ("INSERT", "DELETE"),
+    "archived_event": ("", ""),
+    "stored_events": ("INSERT", ""),
     "projection": ("DELETE INSERT UPDATE", ""),
     "projection_row": ("DELETE INSERT UPDATE", ""),
     "store_secret": ("", ""),
     "tracking": ("INSERT UPDATE", ""),
-    "job": ("INSERT", "DELETE"),
-    "job_status": ("INSERT UPDATE", "DELETE"),
-    "job_label": ("INSERT", "DELETE"),
+    "job": ("INSERT", ""),
+    "job_status": ("INSERT UPDATE", ""),
+    "job_label": ("INSERT", ""),
     "job_lease": ("DELETE INSERT UPDATE", ""),
     "worker_group": ("INSERT UPDATE", ""),
-    "job_unit": ("INSERT", "DELETE"),
-    "job_body": ("DELETE INSERT", "DELETE"),
-    "job_snapshot": ("INSERT UPDATE", "DELETE"),
+    "job_unit": ("INSERT", ""),
+    "job_body": ("DELETE INSERT", ""),
+    "job_snapshot": ("INSERT UPDATE", ""),
     "resource": ("INSERT UPDATE", ""),
-    "submission": ("INSERT", "DELETE"),
+    "submission": ("INSERT", ""),
     "schedule": ("INSERT UPDATE", ""),
     "schedule_snapshot": ("INSERT UPDATE", ""),
     "queue": ("INSERT UPDATE", ""),
@@ -127,3 +128,49 @@ def test_the_app_role_cannot_rewrite_history(granted: Ledger, store: JobStore) -
         for statement in ("UPDATE {}.stored_events SET topic = 'x'", "DELETE FROM {}.stored_events", "TRUNCATE {}.job"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement.format(granted.schema).encode())
+
+
+def test_retention_archives_with_one_function_and_no_right_on_a_table(granted: Ledger, store: JobStore) -> None:
+    """It may call what takes whole ended histories out, and read; the app may not call it."""
+    ended, open_ = running(store, "a"), running(store, "b")
+    store.complete(ended.fence, result="r" * 5_000)
+
+    with JobStore.open(as_role(granted, "app")) as app:
+        refusal: Any = refuses("store_unavailable", app.archive, older_than=0)
+        assert "permission denied" in str(refusal)
+    with JobStore.open(as_role(granted, "retention")) as retention:
+        assert retention.archive(older_than=0).jobs == 1
+        refuses("store_unavailable", retention.hold, open_.job_id, by="o", reason="r")
+
+    assert [store.status(each.job_id).archived for each in (ended, open_)] == [4, 0]
+    assert all(verification.ok for verification in store.verify_all())
+
+
+CALL = """
+    SELECT {0}.archive(
+        ARRAY[%(job)s], ARRAY[%(sequence)s::bigint], ARRAY[%(topic)s], ARRAY['x'::bytea], ARRAY['never'],
+        ARRAY[0::bigint], ARRAY['head'], ARRAY[0::bigint], ARRAY['{{}}'::bytea], ARRAY[1, 1]::bigint[],
+        %(positions)s::bigint[], ARRAY['x', 'x']::bytea[], ARRAY[]::bigint[], ARRAY[]::text[]
+    )
+"""
+
+
+def test_the_function_takes_nothing_but_whole_histories_that_ended(granted: Ledger, store: JobStore) -> None:
+    """Called by hand, too: an open job, another sequence or topic is left alone, and a part of a history is refused."""
+    open_, ended = running(store, "a"), running(store, "b")
+    store.complete(ended.fence)
+    statement = CALL.format(granted.schema).encode()
+    with psycopg.connect(server().url(), options=f"-c role={granted.schema}_retention", autocommit=True) as connection:
+        for job, sequence, topic in (
+            (open_.job_id, 3, "job.archived"),
+            (ended.job_id, 3, "job.archived"),
+            (ended.job_id, 4, "job.completed"),
+            ("nobody", 2, "job.archived"),
+        ):
+            given = {"job": job, "sequence": sequence, "topic": topic, "positions": [1, 2]}
+            assert connection.execute(statement, given).fetchall() == [([False],)]
+        part = {"job": ended.job_id, "sequence": 4, "topic": "job.archived", "positions": [3, 4]}
+        with pytest.raises(psycopg.errors.DataCorrupted):
+            connection.execute(statement, part)
+
+    assert all(verification.ok for verification in store.verify_all())

@@ -16,6 +16,7 @@ from jobledger.adapters.web.refusing import HttpProblemError
 from jobledger.adapters.web.service import Face, Service
 from jobledger.adapters.web.showing import event_out, status_out
 from jobledger.adapters.wire.problems import ProblemModel, problem_of
+from jobledger.domain.answers import JobStatus
 from jobledger.domain.bounds import INTEGER_MAX
 from jobledger.domain.errors import JobledgerError
 from jobledger.projections.timeline import Timeline
@@ -79,7 +80,7 @@ def _job(
         "earlier": first if first > window.floor and only != "failures" else None,
         "only": only,
         "follows": before == 0,
-        "chart": drawing.chart(_timeline(face, job_id, status.sequence), datetime.now(UTC)),
+        "chart": drawing.chart(_timeline(face, status), datetime.now(UTC)),
         "points": points,
         "points_json": json.dumps(list(zip(*points, strict=True))),
         "done": done,
@@ -91,12 +92,15 @@ def _job(
     return rendering.page(request, template, caller=caller, page="Jobs", status=code, **values)
 
 
-def _timeline(face: Service, job_id: str, sequence: int) -> Timeline:
-    """A job's course; that of a very long history is left to the API, so that the page stays quick."""
-    if sequence > COURSE_EVENTS_MAX:
-        created = face.store.status(job_id)
-        return Timeline(job_id, created.created_at, created.updated_at if created.is_terminal else None, (), ())
-    return face.store.timeline(job_id)
+def _timeline(face: Service, status: JobStatus) -> Timeline:
+    """A job's course; that of a very long history is left to the API, so that the page stays quick.
+
+    That of an archived one is not in the store any more.
+    """
+    if status.archived or status.sequence > COURSE_EVENTS_MAX:
+        ended = status.updated_at if status.is_terminal else None
+        return Timeline(status.job_id, status.created_at, ended, (), ())
+    return face.store.timeline(status.job_id)
 
 
 # Time travel ----------------------------------------------------------------------------------------------------------

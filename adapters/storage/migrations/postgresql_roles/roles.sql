@@ -1,5 +1,6 @@
 -- Roles that cannot log in, each with the rights of one task; logins are made members of them. Safe to run again.
--- The log can be added to by jobledger_app and shortened by jobledger_retention; no role but the owner may change it.
+-- The log can be added to by jobledger_app and shortened, by whole ended histories, by jobledger_retention; no role but
+-- the owner may change it.
 DO $$
 DECLARE
     role_name text;
@@ -43,8 +44,13 @@ GRANT DELETE ON
     jobledger.job_lease, jobledger.job_body, jobledger.projection, jobledger.projection_row
 TO jobledger_app;
 
--- What removes jobs whose time has come.
-GRANT DELETE ON
-    jobledger.stored_events, jobledger.job, jobledger.job_status, jobledger.job_label, jobledger.job_unit,
-    jobledger.job_body, jobledger.job_snapshot, jobledger.submission
-TO jobledger_retention;
+-- What takes the events of ended jobs out of the log: one function, which has the owner's rights, and nobody else may call.
+REVOKE ALL ON FUNCTION jobledger.archive(
+    text[], bigint[], text[], bytea[], text[], bigint[], text[], bigint[], bytea[], bigint[], bigint[], bytea[],
+    bigint[], text[]
+) FROM jobledger_app;
+REVOKE DELETE ON ALL TABLES IN SCHEMA jobledger FROM jobledger_retention;
+GRANT EXECUTE ON FUNCTION jobledger.archive(
+    text[], bigint[], text[], bytea[], text[], bigint[], text[], bigint[], bytea[], bigint[], bigint[], bytea[],
+    bigint[], text[]
+) TO jobledger_retention;
