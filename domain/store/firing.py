@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobledger.domain.bounds import BATCH_MAX, require_instant, require_integer
 from jobledger.domain.errors import HistoryCorruptError, JobledgerError, OutcomeUnknownError, StoreUnavailableError
+from jobledger.domain.ports import RolledBackError
 from jobledger.domain.schedules.answers import FiringReport
 from jobledger.domain.schedules.firing import Made, settle
 from jobledger.domain.schedules.ports import DueSchedule, LoadedSchedule, ScheduleAppend
@@ -114,7 +115,7 @@ class FiringCommands(ScheduleCommands):
             try:
                 with self._setting.storage.writing(self._setting.patience) as session:
                     return self._settle(session, after, 1 if collisions else size)
-            except CollisionError:
+            except (CollisionError, RolledBackError):
                 collisions += 1
             except OutcomeUnknownError:
                 unknowns += 1

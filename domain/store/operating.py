@@ -11,7 +11,7 @@ from jobledger.domain.decisions.creating import require_operator
 from jobledger.domain.errors import CommandChangedError, OutcomeUnknownError, StoreUnavailableError
 from jobledger.domain.events import EpochAdvanced
 from jobledger.domain.history import read, record
-from jobledger.domain.ports import GroupRow
+from jobledger.domain.ports import GroupRow, RolledBackError
 from jobledger.domain.store.answering import control_receipt
 from jobledger.domain.store.base import Commands, require_expected
 from jobledger.domain.store.executing import (
@@ -117,6 +117,8 @@ class OperatorCommands(Commands):
                     epoch = _advance(session, self._setting.namespace, group, cause, by, reason)
                 if epoch is not None:
                     return epoch
+            except RolledBackError:
+                continue
             except OutcomeUnknownError as unknown:
                 lost = unknown
             except StoreUnavailableError as unavailable:

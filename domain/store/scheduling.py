@@ -18,6 +18,7 @@ from jobledger.domain.errors import (
 )
 from jobledger.domain.history import read, record_all
 from jobledger.domain.job import State
+from jobledger.domain.ports import RolledBackError
 from jobledger.domain.schedule_events import ScheduleEvent, ScheduleFired
 from jobledger.domain.schedules.answers import BackfillReceipt, ScheduleReceipt
 from jobledger.domain.schedules.definition import Schedule, define, require_schedule_name
@@ -395,7 +396,7 @@ class ScheduleCommands:
                     turn = Turn(self._setting, self._calendar, session, name)
                     left = turn.repeated(cause) if again is not None and (is_given or lost) else []
                     answer = again(turn, left) if again is not None and left else work(turn, cause)
-            except CollisionError:
+            except (CollisionError, RolledBackError):
                 conflicts += 1
             except OutcomeUnknownError as unknown:
                 lost = unknown

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from jobledger import JobRequest, JobStore, ManualClock
+from jobledger import JobRequest, JobStore, ManualClock, Schedule
 from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.storage.memory import MemoryStorage
 from jobledger.domain.errors import OutcomeUnknownError, StoreUnavailableError
@@ -103,7 +104,18 @@ class Losing(TwinStorage):
             def append_group(*given: Any) -> bool:
                 return not lose() and session.append_group(*given)
 
-            return {"append": append, "append_group": append_group}
+            def append_schedules(appends: Sequence[Any]) -> list[bool]:
+                return [False] * len(appends) if lose() else session.append_schedules(appends)
+
+            def append_queue(given: Any) -> bool:
+                return not lose() and session.append_queue(given)
+
+            return {
+                "append": append,
+                "append_group": append_group,
+                "append_schedules": append_schedules,
+                "append_queue": append_queue,
+            }
 
         super().__init__(inner, methods)
 
@@ -119,13 +131,45 @@ def test_a_command_that_always_comes_second_gives_up_at_last(clock: ManualClock,
         over(Losing(inner, 51, raises=raises)).release_hold(job_id, **OPS)
 
 
-def test_a_group_that_always_moves_first_is_not_waited_for_for_ever(clock: ManualClock) -> None:
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_group_that_always_moves_first_is_not_waited_for_for_ever(clock: ManualClock, raises: bool) -> None:
     inner = MemoryStorage(clock=clock)
 
-    assert over(Losing(inner, 49, raises=False)).advance_epoch("g", **OPS) == 2
+    assert over(Losing(inner, 49, raises=raises)).advance_epoch("g", **OPS) == 2
     with pytest.raises(StoreUnavailableError, match="at every try"):
-        over(Losing(inner, 50, raises=False)).advance_epoch("g", **OPS)
+        over(Losing(inner, 50, raises=raises)).advance_epoch("g", **OPS)
     assert over(inner).epoch("g") == 2
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_queue_that_others_always_change_first_is_not_waited_for_for_ever(clock: ManualClock, raises: bool) -> None:
+    inner = MemoryStorage(clock=clock)
+
+    assert over(Losing(inner, 49, raises=raises)).queues.hold("q", **OPS).sequence == 1
+    with pytest.raises(StoreUnavailableError, match="at every try"):
+        over(Losing(inner, 50, raises=raises)).queues.release("q", **OPS)
+    assert over(inner).queues.get("q").is_held
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_schedule_that_others_always_change_first_is_not_waited_for_for_ever(
+    clock: ManualClock, raises: bool
+) -> None:
+    inner = MemoryStorage(clock=clock)
+
+    put = over(Losing(inner, 49, raises=raises)).schedules.put(Schedule("s", "index", every=60), by="ops")
+    assert put.sequence == 1
+    with pytest.raises(StoreUnavailableError, match="at every try"):
+        over(Losing(inner, 60, raises=raises)).schedules.hold("s", **OPS)
+    assert over(inner).schedules.get("s").hold is None
+
+
+def test_a_firing_that_was_rolled_back_is_run_again(clock: ManualClock) -> None:
+    inner = MemoryStorage(clock=clock)
+    over(inner).schedules.put(Schedule("s", "index", every=60), by="ops")
+    clock.advance(timedelta(minutes=2))
+
+    assert over(Losing(inner, 9, raises=True)).schedules.fire_due().fired == 1
 
 
 def test_one_command_id_advances_one_group_once(local_store: JobStore) -> None:

@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -61,6 +63,13 @@ class Server:
         further = "".join(f"&{name}={value}" for name, value in parameters.items())
         return f"postgresql://{user}@/{database}?host={host}{further}"
 
+    def control(self, action: str, *options: str) -> None:
+        """Stop (``immediate``: as after a crash) or start the server again, with its first settings."""
+        data = ["--pgdata", self.folder / "data", "--silent", "--wait"]
+        if action == "start":
+            data += ["--log", self.folder / "log", "--options", _options(self.folder)]
+        _run(self.programs / "pg_ctl", action, *data, *options)
+
     def connect(self, database: str = "postgres", **settings: Any) -> psycopg.Connection[Any]:
         """A connection of the superuser, without transactions."""
         return psycopg.connect(self.url(database), autocommit=True, **settings)
@@ -82,15 +91,28 @@ def server() -> Server:
     return Server(folder, Path(chosen.read_text("utf-8")))
 
 
+@contextmanager
+def private_server() -> Generator[Server]:
+    """A server of its own, for a test that takes it down; nobody else uses it, and its files are gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix=f"jobledger-own-{os.getuid()}-"))
+    folder.chmod(0o755)
+    users = _keep(folder)
+    try:
+        yield Server(folder, _start(folder))
+    finally:
+        users.close()  # its guard ends it now
+
+
 _kept: list[IO[bytes]] = []
 
 
-def _keep(folder: Path) -> None:
-    """Say that this process uses the server, until it ends."""
+def _keep(folder: Path) -> IO[bytes]:
+    """Say that this process uses the server, until it ends or closes what is answered."""
     users = (folder / "users").open("a+b")
     fcntl.flock(users, fcntl.LOCK_SH)
     _kept.append(users)
     atexit.register(users.close)
+    return users
 
 
 def _start(folder: Path) -> Path:
@@ -101,9 +123,8 @@ def _start(folder: Path) -> Path:
     data = folder / "data"
     initdb = ["--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"]
     _run(programs / "initdb", *initdb, "--no-sync", "--no-instructions")
-    options = "".join(f" -c {name}={value!r}" for name, value in SETTINGS.items()) + f" -k {folder}"
     log = folder / "log"
-    start = ["start", "--pgdata", data, "--log", log, "--silent", "--wait", "--options", options]
+    start = ["start", "--pgdata", data, "--log", log, "--silent", "--wait", "--options", _options(folder)]
     _run(programs / "pg_ctl", *start)
     subprocess.run(
         [sys.executable, "-c", GUARD, folder, programs / "pg_ctl", user],
@@ -115,6 +136,10 @@ def _start(folder: Path) -> Path:
         cwd="/",
     )
     return programs
+
+
+def _options(folder: Path) -> str:
+    return "".join(f" -c {name}={value!r}" for name, value in SETTINGS.items()) + f" -k {folder}"
 
 
 def _servant() -> str:

@@ -107,6 +107,31 @@ def test_jobs_are_worked_on_by_index(plans: tuple[JobStore, list[str]]) -> None:
     require_no_scan(told)
 
 
+@pytest.mark.parametrize("grown", [True, False], ids=["counted", "never counted"], indirect=True)
+def test_limited_queues_are_worked_on_by_index(plans: tuple[JobStore, list[str]]) -> None:
+    """Counting what runs, what waits in which order, each share in turn; and what unlimited ones look up."""
+    store, told = plans
+    why: dict[str, Any] = {"by": "ann", "reason": "small"}
+    labels = [{"l": f"v{number % 3}"} for number in range(60)]
+    store.create_many([JobRequest(owner="team", kind="index", queue="small", labels=each) for each in labels])
+    for limits in (
+        {"running_max": 3_000},
+        {"running_max": 3_000, "ageing": 60, "starts_max": 1_000, "starts_span": 60},
+        {"running_max": 3_000, "share_by": "owner"},
+        {"running_max": 3_000, "share_by": "label:l", "running_max_per_share": 900},
+    ):
+        store.queues.limit("small", **limits, **why)  # type: ignore[arg-type]  # as it takes them
+        assert len(store.claim_next(worker="w", queues=("default", "small"), limit=5)) == 5
+        assert store.claim_next(worker="w", queues=("small",), kinds=("none",), limit=5) == []
+    store.queues.limit("small", **why)
+    store.queues.hold("small", **why)
+    assert store.claim_next(worker="w", queues=("small",)) == []
+    assert store.queues.get("default").running >= 1_999
+    store.queues.list(limit=10)
+
+    require_no_scan([plan for plan in told if "SELECT count(*)" not in plan])
+
+
 def test_jobs_are_listed_by_index(plans: tuple[JobStore, list[str]]) -> None:
     """Pages by any filter, and the sweep for dead leases."""
     store, told = plans
