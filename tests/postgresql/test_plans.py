@@ -120,7 +120,7 @@ def test_limited_queues_are_worked_on_by_index(plans: tuple[JobStore, list[str]]
         {"running_max": 3_000, "share_by": "owner"},
         {"running_max": 3_000, "share_by": "label:l", "running_max_per_share": 900},
     ):
-        store.queues.limit("small", **limits, **why)  # type: ignore[arg-type]  # as it takes them
+        store.queues.limit("small", **limits, **why)
         assert len(store.claim_next(worker="w", queues=("default", "small"), limit=5)) == 5
         assert store.claim_next(worker="w", queues=("small",), kinds=("none",), limit=5) == []
     store.queues.limit("small", **why)
