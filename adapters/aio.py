@@ -167,6 +167,14 @@ class AsyncJobStore:
     verify_anchors = _awaitable(JobStore.verify_anchors)
     prove = _awaitable(JobStore.prove)
     rebuild = _awaitable(JobStore.rebuild)
+    totals = _awaitable(JobStore.totals)
+    paces = _awaitable(JobStore.paces)
+    workers = _awaitable(JobStore.workers)
+    operators = _awaitable(JobStore.operators)
+    projections = _awaitable(JobStore.projections)
+    run_projections = _awaitable(JobStore.run_projections)
+    release_projection = _awaitable(JobStore.release_projection)
+    feed_end = _awaitable(JobStore.feed_end)
 
     async def wait(self, job_id: str, timeout: timedelta | float) -> JobStatus:  # noqa: ASYNC109  # the store's own name
         """Wait until a job is terminal, and answer its status; raises what ``JobStore.wait`` raises."""

@@ -180,7 +180,8 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         everything that was looked at.
 
         Raises:
-            InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
+            InvalidRequestError: an unknown topic.
+            UnknownCursorError: a cursor that the feed of this store did not give.
         """
         deadline = time.monotonic() + require_span("wait", wait).total_seconds()
         while True:
@@ -205,7 +206,8 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         twice.
 
         Raises:
-            InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
+            InvalidRequestError: an unknown topic.
+            UnknownCursorError: a cursor that the feed of this store did not give.
         """
         wait = timedelta(hours=1) if idle is None else require_span("idle", idle)
 

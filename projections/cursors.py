@@ -49,6 +49,18 @@ class Cursors:
             raise UnknownCursorError(of, str(place["of"]))
         return place["at"]
 
+    def give_position(self, of: str, position: int) -> str:
+        """A place in the feed as text (inside: one position for each shard, today one shard)."""
+        return self.give(of, {"0": position})
+
+    def position(self, of: str, cursor: str | None) -> int:
+        """The place in the feed that a cursor stands for; ``None`` is the beginning.
+
+        Raises:
+            UnknownCursorError: this list of this namespace and store did not give it.
+        """
+        return 0 if cursor is None else position_at(self.place(of, cursor))
+
     def _mark(self, told: bytes) -> bytes:
         return hmac.digest(self._secret, self._space + told, hashlib.sha256)[:MARK_BYTES]
 
@@ -60,6 +72,18 @@ def unproven(cursor: str) -> Json:
         UnknownCursorError: the text is no cursor.
     """
     return _read(_parts(cursor)[1])["at"]
+
+
+def position_at(place: Json) -> int:
+    """The position that stands in a cursor.
+
+    Raises:
+        UnknownCursorError: none does.
+    """
+    found: Any = cast("dict[str, Any]", place).get("0") if isinstance(place, dict) else None
+    if type(found) is not int or not 0 <= found < 2**63:
+        raise UnknownCursorError
+    return found
 
 
 def _parts(cursor: str) -> tuple[bytes, bytes]:

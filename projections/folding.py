@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic_core import from_json, to_json
 
+from jobledger.domain.errors import HistoryCorruptError
 from jobledger.domain.events import Event
 from jobledger.domain.history import TOPIC_OF
 
@@ -25,6 +26,18 @@ PART_BYTES_MAX: Final = 200
 """A longer part of a key is shortened, so that an index can hold a key of eight parts."""
 
 _KEPT_BYTES: Final = 100
+
+
+def decoded(kind: str, value: bytes | None) -> Json:
+    """A row's value, if there is one.
+
+    Raises:
+        HistoryCorruptError: it is not what a fold wrote.
+    """
+    try:
+        return None if value is None else from_json(value)
+    except ValueError as error:
+        raise HistoryCorruptError(kind, 0, "a row of a projection cannot be read; rebuild the projection") from error
 
 
 class Rows:
@@ -47,8 +60,7 @@ class Rows:
         if wanted:
             found = self._fetch(list(wanted.values()))
             for key, encoded in wanted.items():
-                value = found.get(encoded)
-                self.known[key] = None if value is None else from_json(value)
+                self.known[key] = decoded(key[0], found.get(encoded))
 
     def get(self, *key: str) -> Json:
         """A row's value; ``None`` where there is no such row."""

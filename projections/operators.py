@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from jobledger.domain import events, schedule_events
+from jobledger.domain import events, queue_events, schedule_events
 from jobledger.domain.job import ENGINE
 from jobledger.projections.folding import Projection, Rows, newest_first, ordered
 
@@ -86,6 +86,17 @@ def _completed(rows: Rows, recorded: RecordedEvent) -> None:
     rows.drop(JOB, recorded.stream)
 
 
+def _archived(rows: Rows, recorded: RecordedEvent) -> None:
+    """Whoever took a job's events out of the log; the event that stands for them says whose job it was."""
+    event: Any = recorded.event
+    state = event.state
+    if state is None or event.by == ENGINE:
+        return
+    action = {**_action(recorded, "archive", event.by, ""), "name": "", "owner": state["owner"]}
+    for whose in (EVERYBODY, state["owner"]):
+        _put(rows, state["namespace"], whose, action)
+
+
 def _interrupted(rows: Rows, recorded: RecordedEvent) -> None:
     event: Any = recorded.event
     if event.by != ENGINE:
@@ -117,8 +128,12 @@ OPERATORS: Final = Projection(
         events.CancelRequested: _cancel_requested,
         events.Cancelled: _cancelled,
         events.Completed: _completed,
+        events.Archived: _archived,
         events.Interrupted: _interrupted,
         events.EpochAdvanced: _of_name("advance_epoch"),
+        queue_events.QueueLimited: _of_name("limit_queue"),
+        queue_events.QueueHeld: _of_name("hold_queue"),
+        queue_events.QueueReleased: _of_name("release_queue"),
         schedule_events.ScheduleCreated: _of_name("put_schedule"),
         schedule_events.ScheduleChanged: _of_name("put_schedule"),
         schedule_events.ScheduleHeld: _of_name("hold_schedule"),

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic_core import from_json
 
 from jobledger.domain.bounds import INTEGER_MAX, PAGE_MAX, require_integer, require_text
-from jobledger.domain.errors import InvalidRequestError, JobledgerError, ProjectionBusyError
-from jobledger.domain.history import read
-from jobledger.domain.tracking import CURSOR_SECRET, Trouble
+from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError, ProjectionBusyError
+from jobledger.domain.tracking import CURSOR_SECRET
 from jobledger.projections import operators, totals, workers
 from jobledger.projections.auditing import AuditReads, RebuildReport
 from jobledger.projections.cursors import Cursors
 from jobledger.projections.folding import below, encode_key, ordered
 from jobledger.projections.operators import OperatorAction
 from jobledger.projections.projecting import PROJECTIONS, Rebuild, Runner, Turn, live_of, release
+from jobledger.projections.standings import ProjectionState, ProjectionStatus, status_of
 from jobledger.projections.totals import EVERYBODY, Pace, Total
 from jobledger.projections.workers import HeldLease, WorkerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from jobledger.domain.ports import Reader
-    from jobledger.domain.tracking import Tracked
     from jobledger.domain.values import Json
     from jobledger.projections.folding import Key, Projection
 
@@ -35,37 +34,6 @@ LEASES_SHOWN: Final = 100
 
 PACES_MAX: Final[dict[str, int]] = {"minute": 1_440, "day": 3_660}
 _SPANS: Final = {"minute": timedelta(minutes=1), "day": timedelta(days=1)}
-
-
-class ProjectionState(StrEnum):
-    """How a projection stands."""
-
-    NEW = "new"
-    FOLLOWING = "following"
-    PARKED = "parked"
-    OUTDATED = "outdated"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectionStatus:
-    """How far a projection has read, and what is behind it.
-
-    ``lag_events`` counts the places of the feed that it has not passed (a few may be empty), ``lag`` is the age of the
-    first event among them. ``trouble`` is the event that it is parked at; ``advice`` says what to do, if anything.
-    ``rebuilding`` is the place that a build beside it has reached.
-    """
-
-    name: str
-    version: int
-    state: ProjectionState
-    position: int
-    lag_events: int
-    lag: timedelta
-    runner: str
-    moved_at: datetime | None
-    trouble: Trouble | None
-    rebuilding: int | None
-    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +100,7 @@ class ProjectionReads(AuditReads):
             ProjectionBusyError: the totals are being rebuilt for another release.
         """
         whose, size = _whose(owner), _size(limit)
-        with self._setting.storage.reading() as reader:
+        with self._setting.storage.reading() as reader, reading_rows("totals"):
             page = _Page(self._cursors(reader), reader, "totals")
             prefix: Key = (totals.TOTAL, self._setting.namespace, whose)
             if queue is not None:
@@ -169,7 +137,7 @@ class ProjectionReads(AuditReads):
         require_integer("last", last, 1, PACES_MAX[per])
         whose = _whose(owner)
         wanted = {name: value for name, value in (("queue", queue), ("kind", kind)) if value is not None}
-        with self._setting.storage.reading() as reader:
+        with self._setting.storage.reading() as reader, reading_rows("totals"):
             page = _Page(self._cursors(reader), reader, "totals")
             now = (reader.now() - totals.EPOCH) // _SPANS[per]
             numbers = range(max(0, now - last + 1), now + 1)
@@ -195,7 +163,7 @@ class ProjectionReads(AuditReads):
             ProjectionBusyError: the workers are being rebuilt for another release.
         """
         whose, size, namespace = _whose(owner), _size(limit), self._setting.namespace
-        with self._setting.storage.reading() as reader:
+        with self._setting.storage.reading() as reader, reading_rows("workers"):
             page = _Page(self._cursors(reader), reader, "workers")
             order = workers.BUSY if holding else workers.RECENT
             names, following = page.rows((order, namespace, whose), cursor, size, None)
@@ -228,7 +196,7 @@ class ProjectionReads(AuditReads):
         prefix: Key = (operators.ASKED, self._setting.namespace, _whose(owner))
         if by is not None:
             prefix = (operators.BY, self._setting.namespace, _whose(owner), require_text("by", by))
-        with self._setting.storage.reading() as reader:
+        with self._setting.storage.reading() as reader, reading_rows("operators"):
             page = _Page(self._cursors(reader), reader, "operators")
             found, following = page.rows(prefix, cursor, _size(limit), None)
             return OperatorPage(tuple(operators.action_of(kept) for kept in found), following, page.status)
@@ -250,14 +218,10 @@ class ProjectionReads(AuditReads):
             StoreUnavailableError: the store cannot be read or written; what was folded before stands.
         """
         for projection in PROJECTIONS.values() if name is None else (_known(name),):
-            runner = self.runner_of(projection, name="")
+            runner = Runner(self._setting.storage, projection, name="", patience=self._setting.patience)
             while runner.step().turn is Turn.MOVED:
                 pass
         return self.projections()
-
-    def runner_of(self, projection: Projection, *, name: str) -> Runner:
-        """A runner that goes on folding the feed into a projection; ``name`` tells it from others."""
-        return Runner(self._setting.storage, projection, name=name, patience=self._setting.patience)
 
     def release_projection(self, name: str) -> ProjectionStatus:
         """Let a parked projection read on, from the event that it was parked at.
@@ -289,58 +253,18 @@ class ProjectionReads(AuditReads):
         return RebuildReport(projection, 0, built.position, ())
 
 
-def status_of(reader: Reader, projection: Projection) -> ProjectionStatus:
-    """How a projection stands in one view."""
-    builds = [each for each in reader.tracked() if each.projection == projection.name]
-    live = next((each for each in builds if each.is_live), None)
-    position = live.position if live else 0
-    end = max(position, reader.log_end())
-    state = _state(live, projection)
-    return ProjectionStatus(
-        name=projection.name,
-        version=live.version if live else projection.version,
-        state=state,
-        position=position,
-        lag_events=end - position,
-        lag=_lag(reader, position) if end > position else timedelta(0),
-        runner=live.runner if live else "",
-        moved_at=live.moved_at if live else None,
-        trouble=live.trouble if live else None,
-        rebuilding=next((each.position for each in builds if not each.is_live), None),
-        advice=_advice(state, projection, live),
-    )
+@contextmanager
+def reading_rows(name: str) -> Generator[None]:
+    """Whatever is made of rows that somebody damaged is told as that.
 
-
-def _state(live: Tracked | None, projection: Projection) -> ProjectionState:
-    if live is None:
-        return ProjectionState.NEW
-    if live.version != projection.version:
-        return ProjectionState.OUTDATED
-    return ProjectionState.PARKED if live.trouble else ProjectionState.FOLLOWING
-
-
-def _advice(state: ProjectionState, projection: Projection, live: Tracked | None) -> str:
-    name = projection.name
-    match state:
-        case ProjectionState.NEW:
-            return f"nothing runs it yet: jobledger projections run {name}"
-        case ProjectionState.PARKED:
-            return f"verify that job, or upgrade jobledger; then: jobledger projections release {name}"
-        case ProjectionState.OUTDATED if live is not None and live.version > projection.version:
-            return "a newer release keeps it; read it with that one"
-        case ProjectionState.OUTDATED:
-            return f"an older release kept it: jobledger rebuild {name}"
-        case ProjectionState.FOLLOWING:
-            return ""
-
-
-def _lag(reader: Reader, position: int) -> timedelta:
-    """The age of the first event behind a place."""
-    unread = reader.log(after=position, limit=1)
+    Raises:
+        HistoryCorruptError: the rows are not what the fold wrote.
+    """
     try:
-        return max(timedelta(0), reader.now() - read(unread[0].record).at) if unread else timedelta(0)
-    except JobledgerError:
-        return timedelta(0)  # an event that cannot be read has no age; the projection is going to be parked at it
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        problem = f"the rows of projection {name!r} cannot be read ({type(error).__name__}): jobledger rebuild {name}"
+        raise HistoryCorruptError(name, 0, problem) from error
 
 
 class _Page:

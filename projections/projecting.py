@@ -36,7 +36,7 @@ BUSY: Final = timedelta(seconds=10)
 
 ERROR_CHARACTERS_MAX: Final = 500
 FIRST: Final = 1
-OURS: Final = ("job.", "group.", "schedule.")
+OURS: Final = ("job.", "group.", "queue.", "schedule.")
 """How the topics of jobledger's own events begin; the library's applications may keep others in the same log."""
 
 
@@ -157,7 +157,10 @@ class Runner:
         """Fold records in their order; the first that cannot be is the answer."""
         folds, topics = self._projection.folds, self._projection.topics
         streams = {each.record.stream for each in page if each.record.topic in topics}
-        rows.look_up(("job", stream) for stream in streams if ":" not in stream)
+        try:
+            rows.look_up(("job", stream) for stream in streams if ":" not in stream)
+        except HistoryCorruptError as error:
+            return trouble_of(page[0], error, now())
         for each in page:
             topic = each.record.topic
             if topic not in topics and (topic in TOPICS or not topic.startswith(OURS)):
@@ -194,10 +197,9 @@ class Rebuild(Runner):
         while not stopped():
             with self._storage.reading() as reader:
                 moved, rows, _ = self.folded(reader, build, BATCH)
-                live = live_of(reader, build.projection)
             if moved is None:
-                if live is None or live.position <= build.position:
-                    return self.swap(build)
+                if (live := self.swap(build)) is not None:
+                    return live
                 continue
             if moved.trouble is not None:
                 self._removed(build)
@@ -233,10 +235,12 @@ class Rebuild(Runner):
                 raise ProjectionBusyError(name)
         return made
 
-    def swap(self, build: Tracked) -> Tracked:
-        """Make a build the live one, and remove what was live before."""
+    def swap(self, build: Tracked) -> Tracked | None:
+        """Make a build the live one, and remove what was live before; ``None``: that has read further meanwhile."""
         with self._storage.writing(self._patience) as session:
             before = live_of(session, build.projection)
+            if before is not None and build.position < before.position <= session.log_end():
+                return None
             after = replace(build, is_live=True, moved_at=session.now())
             if not session.move_projection(build, after):
                 raise ProjectionBusyError(build.projection)

@@ -31,10 +31,11 @@ from jobledger.domain.lease import Standing
 from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
 from jobledger.domain.replaying import head_at, require_kept, sequence_at, state_at, value_of
 from jobledger.domain.store.executing import stand
+from jobledger.projections.cursors import Cursors
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
 from jobledger.projections.projected import ProjectionReads
 from jobledger.projections.timeline import Timeline, timeline
-from jobledger.projections.windows import EventWindow, Feed, FeedEntry, cursor_of, floor_of, position_of
+from jobledger.projections.windows import EventWindow, Feed, FeedEntry, floor_of
 
 ARCHIVED: Final = TOPIC_OF[Archived]
 
@@ -188,18 +189,20 @@ class JobReads(ProjectionReads):
         """Jobs that match every given filter, newest first; ``label`` is a name, or a name and a value.
 
         Raises:
-            InvalidRequestError: an unknown state, or a cursor that no page gave.
+            InvalidRequestError: an unknown state.
+            UnknownCursorError: a cursor that no page of jobs of this store gave.
         """
         wanted = self._filter(
             owner=owner, kind=kind, queue=queue, state=state, label=label, key_prefix=key_prefix, held=held
         )
         size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
-        before = None if cursor is None else position_of(cursor)
         with self._setting.storage.reading() as reader:
+            cursors = self._cursors(reader)
+            before = None if cursor is None else cursors.position("jobs", cursor)
             found = reader.jobs(wanted, before=before, limit=size + 1)
             counted = reader.count(wanted, COUNT_MAX + 1)
             page = tuple(shown(reader, loaded) for loaded in found[:size])
-        following = cursor_of(found[size - 1].position) if len(found) > size else None
+        following = cursors.give_position("jobs", found[size - 1].position) if len(found) > size else None
         return JobPage(page, following, counted if counted <= COUNT_MAX else None, min(counted, COUNT_MAX))
 
     def _filter(
@@ -239,7 +242,8 @@ class JobReads(ProjectionReads):
         behind the cursor and are not in the store any more.
 
         Raises:
-            InvalidRequestError: a cursor that the feed did not give, or an unknown topic.
+            InvalidRequestError: an unknown topic.
+            UnknownCursorError: a cursor that the feed of this store did not give.
         """
         size = min(require_integer("limit", limit, 1, INTEGER_MAX), PAGE_MAX)
         for topic in topics:
@@ -248,10 +252,15 @@ class JobReads(ProjectionReads):
         whose = _text("owner", owner)
         topics = [*topics, ARCHIVED] if topics else ()
         with self._setting.storage.reading() as reader:
-            found, upto = reader.feed(
-                self._setting.namespace, after=position_of(after), limit=size, topics=topics, owner=whose
-            )
-        return Feed(tuple(_entry(each) for each in found), cursor_of(upto))
+            cursors = self._cursors(reader)
+            position = cursors.position("feed", after)
+            found, upto = reader.feed(self._setting.namespace, after=position, limit=size, topics=topics, owner=whose)
+        return Feed(tuple(_entry(each, cursors) for each in found), cursors.give_position("feed", upto))
+
+    def feed_end(self) -> str:
+        """The cursor at the end of the feed: whoever begins behind it is told of what comes from now on."""
+        with self._setting.storage.reading() as reader:
+            return self._cursors(reader).give_position("feed", reader.log_end())
 
     def resource(self, owner: str, name: str) -> Resource | None:
         """A named resource of an owner; ``None``: absent (version 0)."""
@@ -310,10 +319,16 @@ def _state(state: State | str | None) -> State | None:
         raise InvalidRequestError("state", f"one of {', '.join(State)} is needed, not {state!r}") from None
 
 
-def _entry(found: Positioned) -> FeedEntry:
+def _entry(found: Positioned, cursors: Cursors) -> FeedEntry:
     event = read(found.record)
     return FeedEntry(
-        cursor_of(found.position), event.stream, event.sequence, event.topic, event.name, event.at, event.data
+        cursors.give_position("feed", found.position),
+        event.stream,
+        event.sequence,
+        event.topic,
+        event.name,
+        event.at,
+        event.data,
     )
 
 

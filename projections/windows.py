@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from jobledger.domain.errors import InvalidRequestError
+from jobledger.projections.cursors import position_at, unproven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,8 +14,6 @@ if TYPE_CHECKING:
     from jobledger.domain.answers import JobStatus
     from jobledger.domain.history import RecordedEvent
     from jobledger.domain.policies import Policy
-
-CURSOR_CHARACTERS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +70,10 @@ def floor_of(head: int, policy: Policy) -> int:
     return beyond // step * step + 1
 
 
-def cursor_of(position: int) -> str:
-    """A place in the feed as opaque text (inside: one position per shard, today one shard)."""
-    return base64.urlsafe_b64encode(json.dumps({"v": 1, "at": {"0": position}}).encode()).decode().rstrip("=")
-
-
 def position_of(cursor: str | None) -> int:
-    """Read a cursor back; ``None`` is the beginning.
+    """The place in the feed that a cursor names, whoever made it; ``None`` is the beginning.
 
     Raises:
-        InvalidRequestError: the text is no cursor of this feed.
+        UnknownCursorError: the text is no cursor of a feed or of jobs.
     """
-    if cursor is None:
-        return 0
-    mistaken = InvalidRequestError("after", "the text is no feed cursor; pass one that the feed gave, unchanged")
-    if not isinstance(cursor, str) or len(cursor) > CURSOR_CHARACTERS_MAX:
-        raise mistaken
-    try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        place = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        position = place["at"]["0"]
-        is_known = place["v"] == 1 and set(place) == {"v", "at"} and set(place["at"]) == {"0"}
-    except (ValueError, TypeError, KeyError, RecursionError, binascii.Error):
-        raise mistaken from None
-    if not is_known or type(position) is not int or not 0 <= position < 2**63:
-        raise mistaken
-    return position
+    return 0 if cursor is None else position_at(unproven(cursor))

@@ -70,6 +70,9 @@ MaxMemory = Annotated[
 Schedules = Annotated[
     bool, typer.Option("--schedules", metavar="", help="Also fire the schedules of the store, with any others.")
 ]
+Projections = Annotated[
+    bool, typer.Option("--projections", metavar="", help="Also fold the feed into totals, workers and operators.")
+]
 
 
 def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, which has no other form
@@ -86,6 +89,7 @@ def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, 
     max_memory: MaxMemory = None,
     log_format: LogFormat = "text",
     schedules: Schedules = False,  # noqa: FBT002  # a flag is typed by its name
+    projections: Projections = False,  # noqa: FBT002  # likewise
     policies: Policies = None,
 ) -> None:
     """Run the jobs of a module's handlers until SIGTERM; makes the store if there is none."""
@@ -106,6 +110,7 @@ def worker(  # noqa: PLR0913, PLR0917  # each is an option of the command line, 
             group=group,
             name=name,
             schedules=schedules,
+            projections=projections,
             max_jobs=max_jobs,
             max_memory=None if max_memory is None else max_memory * 1_000_000,
         )

@@ -19,6 +19,7 @@ from jobledger.adapters.cli.logs import LogFormat, log_to_the_error_output
 from jobledger.adapters.cli.parsing import policies_of
 from jobledger.adapters.terminal.desk import Desk
 from jobledger.adapters.terminal.texts import instant, visible
+from jobledger.adapters.worker.projecting import projected
 from jobledger.domain.bounds import require_integer
 from jobledger.domain.errors import InvalidRequestError
 from jobledger.domain.policies import Policy
@@ -71,12 +72,22 @@ def serve(
         list[str] | None, typer.Option("--host-name", metavar="NAME", help="A further name that it answers to.")
     ] = None,
     log_format: LogFormat = "text",
+    projections: Annotated[  # noqa: FBT002  # a flag is typed by its name
+        bool,
+        typer.Option(
+            "--projections/--no-projections", metavar="", help="Fold the feed into totals, workers, operators."
+        ),
+    ] = True,
     policies: Policies = None,
 ) -> None:
     """Serve the dashboard and the HTTP API until SIGTERM; on this machine alone unless tokens are asked for."""
     _require_web()
     log_to_the_error_output(log_format)
-    with _ended_in_order(), desk.open(policies=policies_of(policies)) as store:
+    with ExitStack() as stack:
+        stack.enter_context(_ended_in_order())
+        store = stack.enter_context(desk.open(policies=policies_of(policies)))
+        if projections:
+            stack.enter_context(projected(store))
         _serve(desk, store, host, port, None if tokens is None else _token_file(tokens), host_name or ())
 
 

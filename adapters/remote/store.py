@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from jobledger.adapters import telemetry
 from jobledger.adapters.bootstrap import LOOK_EVERY
 from jobledger.adapters.remote.calling import ANY, Line, each_for_itself, quoted
+from jobledger.adapters.remote.projecting import RemoteProjections
 from jobledger.adapters.remote.scheduling import RemoteSchedules
 from jobledger.adapters.remote.working import RemoteWork
 from jobledger.adapters.wire.controls import ControlsOut, EpochOut, RebuildOut, RecoveriesOut, SurveyOut
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 POLL_S: Final = 20
 
 
-class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
+class RemoteStore(RemoteWork, RemoteProjections, AbstractContextManager["RemoteStore"]):
     """A ``JobStore`` behind ``jobledger serve``: the same methods, the same answers, the same errors.
 
     Calls are repeated under their command ids while the server does not answer, as long as ``patience`` lasts. What
@@ -343,6 +344,10 @@ class RemoteStore(RemoteWork, AbstractContextManager["RemoteStore"]):
             if page.entries or time.monotonic() >= deadline:
                 return page
             after = page.cursor
+
+    def feed_end(self) -> str:
+        """The cursor at the end of the feed; see ``JobStore.feed_end``."""
+        return self._line.get(FeedOut, "/feed", start="now", limit=1).cursor
 
     def follow(
         self,

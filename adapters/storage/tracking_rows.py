@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from jobledger.adapters.storage.rows import from_us, to_us
 from jobledger.domain.errors import HistoryCorruptError
@@ -14,6 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TROUBLES: Final = TypeAdapter(Trouble)
+
+
+class _Columns(TypedDict):
+    """The columns that have to be of their types; an embedded store has no truth values of its own."""
+
+    __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]  # so pydantic configures a typed dictionary
+
+    name: str
+    build: int
+    version: int
+    is_live: bool | int
+    position: int
+    runner: str
+
+
+_ROWS: Final = TypeAdapter(_Columns)
 
 
 def tracked_row(tracked: Tracked) -> dict[str, Any]:
@@ -34,24 +51,25 @@ def decode_tracked(row: Mapping[str, Any]) -> Tracked:
     """Read a build back.
 
     Raises:
-        HistoryCorruptError: its trouble cannot be read.
+        HistoryCorruptError: a column is of another type than was written, or its trouble cannot be read.
     """
-    encoded = row["trouble"]
+    fields = dict(row)
+    moved_at_us, encoded = fields.pop("moved_at_us"), fields.pop("trouble")
     try:
-        trouble = None if encoded is None else _TROUBLES.validate_json(encoded)
-    except (ValidationError, ValueError) as error:
-        problem = f"what projection {row['name']!r} was parked for cannot be read; rebuild it"
-        raise HistoryCorruptError(str(row["name"]), 0, problem) from error
-    return Tracked(
-        projection=row["name"],
-        build=row["build"],
-        version=row["version"],
-        is_live=bool(row["is_live"]),
-        position=row["position"],
-        runner=row["runner"],
-        moved_at=from_us(row["moved_at_us"]),
-        trouble=trouble,
-    )
+        _ROWS.validate_python(fields)
+        return Tracked(
+            projection=fields["name"],
+            build=fields["build"],
+            version=fields["version"],
+            is_live=bool(fields["is_live"]),
+            position=fields["position"],
+            runner=fields["runner"],
+            moved_at=from_us(moved_at_us),
+            trouble=None if encoded is None else _TROUBLES.validate_json(encoded),
+        )
+    except (ValidationError, ValueError, TypeError, OverflowError) as error:
+        problem = f"the row of projection {fields['name']!r} cannot be read; restore it, or remove it and run it anew"
+        raise HistoryCorruptError(str(fields["name"]), 0, problem) from error
 
 
 def stands_as(tracked: Tracked, seen: Tracked) -> bool:

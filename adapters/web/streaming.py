@@ -158,13 +158,10 @@ class Hub:
                 del self._tails[listener.owner]
 
     async def _find_end(self, tail: Tail) -> None:
-        """Begin at the end of the feed: from the newest job's creation on there is little left to walk over."""
-        found = await to_thread.run_sync(lambda: self._store.jobs(owner=tail.owner, limit=1))
-        cursor = found.next_cursor
-        while (feed := await self.ask(partial(self._read, tail.owner, cursor))).entries:
-            cursor = feed.cursor
+        """Begin at the end of the feed."""
+        end = await self.ask(self._store.feed_end)
         if tail.cursor is None:
-            tail.cursor = feed.cursor
+            tail.cursor = end
 
     def _read(self, owner: str | None, cursor: str | None) -> Feed:
         return self._store.feed(after=cursor, limit=PAGE_MAX, owner=owner)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from jobledger.adapters.worker.caution import pause_after, spread
 from jobledger.adapters.worker.clock import elapsed
 from jobledger.domain.errors import UnavailableError
-from jobledger.projections.projecting import BATCH, PROJECTIONS, Turn
+from jobledger.projections.projecting import BATCH, PROJECTIONS, Runner, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from jobledger.adapters.bootstrap import JobStore
     from jobledger.projections.folding import Projection
@@ -27,6 +30,10 @@ LOOK_EVERY: Final = 1.0
 
 REFRAIN: Final = 2.0
 """For how many seconds a projection is left that is parked, or that another runner folds."""
+
+
+STOP_SECONDS: Final = 10.0
+HOST_CHARACTERS_MAX: Final = 100
 
 
 class Projecting:
@@ -72,12 +79,25 @@ class Projecting:
             self._stopped.wait(LOOK_EVERY)
 
 
+@contextmanager
+def projected(store: JobStore) -> Generator[None]:
+    """Fold the feed of a store within a block: for a process that has no host."""
+    projecting = Projecting(store, name=f"{socket.gethostname()[:HOST_CHARACTERS_MAX]}-{os.getpid()}")
+    projecting.start()
+    try:
+        yield
+    finally:
+        projecting.stop()
+        projecting.join(STOP_SECONDS)
+
+
 class _Supervised:
     """One projection with its runner: when it may be folded again."""
 
     def __init__(self, store: JobStore, projection: Projection, name: str) -> None:
         self._name = projection.name
-        self._runner = store.runner_of(projection, name=name)
+        setting = store.setting
+        self._runner = Runner(setting.storage, projection, name=name, patience=setting.patience)
         self._failures = 0
         self._not_before = 0.0
         self._told: Turn | None = None

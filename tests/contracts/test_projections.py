@@ -256,34 +256,34 @@ def test_two_rebuilds_at_once_are_refused(local_store: JobStore, clock: WatchedC
     assert rows_of(local_store, "counting")[b"count"] == b"3"
     with storage.reading() as reader:
         assert len(reader.tracked()) == 1
-    with pytest.raises(ProjectionBusyError):
-        left.swap(replace(moved))
+    assert left.swap(moved) is None  # it wakes up, and what is live has read further
+    assert not left.write(moved, replace(moved, position=moved.position + 1), {})
 
 
-def test_what_nobody_knows_is_refused_by_name(local_store: JobStore) -> None:
+def test_what_nobody_knows_is_refused_by_name(store: JobStore) -> None:
     """And one that has never run says how it is begun."""
-    for ask in (local_store.run_projections, local_store.release_projection, local_store.rebuild):
+    for ask in (store.run_projections, store.release_projection, store.rebuild):
         with pytest.raises(InvalidRequestError, match="totals"):
             ask("nothing")
     with pytest.raises(InvalidRequestError, match="never run"):
-        local_store.release_projection("totals")
-    [new, *_] = local_store.projections()
+        store.release_projection("totals")
+    [new, *_] = store.projections()
     assert (new.state.value, new.advice) == ("new", f"nothing runs it yet: jobledger projections run {new.name}")
 
 
-def test_totals_count_what_stands_and_what_ended(local_store: JobStore, clock: WatchedClock) -> None:
+def test_totals_count_what_stands_and_what_ended(store: JobStore, clock: WatchedClock) -> None:
     """By queue and kind, for all owners and for one; how long jobs waited, ran and took."""
-    lease = running(local_store, "a")
+    lease = running(store, "a")
     clock.advance(timedelta(seconds=20))
-    local_store.complete(lease.fence)
-    created(local_store, "b")
-    held = created(local_store, "c", owner="team-b")
-    local_store.hold(held, by="ann", reason="look")
-    local_store.run_projections()
+    store.complete(lease.fence)
+    created(store, "b")
+    held = created(store, "c", owner="team-b")
+    store.hold(held, by="ann", reason="look")
+    store.run_projections()
 
-    [total] = local_store.totals().totals
-    [own] = local_store.totals(owner="team-b").totals
-    [pace] = local_store.paces().paces
+    [total] = store.totals().totals
+    [own] = store.totals(owner="team-b").totals
+    [pace] = store.paces().paces
 
     assert (total.created, total.queued, total.running, total.paused) == (3, 1, 0, 1)
     assert {outcome.value: count for outcome, count in total.finished.items() if count} == {"complete": 1}
@@ -296,44 +296,44 @@ def test_totals_count_what_stands_and_what_ended(local_store: JobStore, clock: W
     assert (own.created, own.queued, own.paused, own.oldest_ready_at) == (1, 0, 1, None)
     assert (pace.created, pace.attempts) == (3, 1)
     assert pace.start == clock.now().replace(second=0)
-    assert local_store.totals(kind="other").totals == ()
+    assert store.totals(kind="other").totals == ()
 
 
-def test_workers_tell_what_they_hold_and_lost(local_store: JobStore, clock: WatchedClock) -> None:
+def test_workers_tell_what_they_hold_and_lost(store: JobStore, clock: WatchedClock) -> None:
     """With the expiry of now; one that lost a lease says which."""
-    lost = running(local_store, "a", worker="w1")
+    lost = running(store, "a", worker="w1")
     clock.advance(timedelta(seconds=31))
-    local_store.recover(lost.job_id)
-    held = running(local_store, "b", worker="w2")
+    store.recover(lost.job_id)
+    held = running(store, "b", worker="w2")
     clock.advance(timedelta(seconds=5))
-    expires_at = local_store.renew(held.fence).expires_at
-    local_store.run_projections()
+    expires_at = store.renew(held.fence).expires_at
+    store.run_projections()
 
-    second, first = local_store.workers().workers
+    second, first = store.workers().workers
 
     assert (second.worker, second.holding, first.worker, first.holding, first.lost) == ("w2", 1, "w1", 0, 1)
     assert [(each.job_id, each.expires_at) for each in second.held] == [(held.job_id, expires_at)]
     assert [(each.job_id, each.generation) for each in first.last_lost] == [(lost.job_id, 1)]
-    assert [each.worker for each in local_store.workers(holding=True).workers] == ["w2"]
-    assert [each.worker for each in local_store.workers(holding=False).workers] == ["w1"]
-    assert local_store.workers(owner="nobody").workers == ()
+    assert [each.worker for each in store.workers(holding=True).workers] == ["w2"]
+    assert [each.worker for each in store.workers(holding=False).workers] == ["w1"]
+    assert store.workers(owner="nobody").workers == ()
 
 
-def test_operators_tell_who_asked_what_and_why(local_store: JobStore, clock: WatchedClock) -> None:
+def test_operators_tell_who_asked_what_and_why(store: JobStore, clock: WatchedClock) -> None:
     """The newest first; a stop that a worker reaches is not told again."""
-    job = created(local_store, "a")
-    local_store.hold(job, by="ann", reason="disk")
+    job = created(store, "a")
+    store.hold(job, by="ann", reason="disk")
     clock.advance(SECOND)
-    local_store.release_hold(job, by="bob", reason="mended")
-    lease = local_store.claim(job, worker="w")
+    store.release_hold(job, by="bob", reason="mended")
+    lease = store.claim(job, worker="w")
     clock.advance(SECOND)
-    local_store.request_cancel(job, by="ann", reason="superseded")
-    local_store.cancel(lease.fence)
+    store.request_cancel(job, by="ann", reason="superseded")
+    store.cancel(lease.fence)
     clock.advance(SECOND)
-    local_store.advance_epoch("default", by="ops", reason="new release")
-    local_store.run_projections()
+    store.advance_epoch("default", by="ops", reason="new release")
+    store.run_projections()
 
-    told = local_store.operators().actions
+    told = store.operators().actions
 
     assert [(each.by, each.asked, each.reason) for each in told] == [
         ("ops", "advance_epoch", "new release"),
@@ -341,23 +341,21 @@ def test_operators_tell_who_asked_what_and_why(local_store: JobStore, clock: Wat
         ("bob", "release_hold", "mended"),
         ("ann", "hold", "disk"),
     ]
-    assert [each.asked for each in local_store.operators(by="ann").actions] == ["request_cancel", "hold"]
-    page = local_store.operators(by="ann", limit=1)
-    assert [each.asked for each in local_store.operators(by="ann", limit=1, cursor=page.next_cursor).actions] == [
-        "hold"
-    ]
+    assert [each.asked for each in store.operators(by="ann").actions] == ["request_cancel", "hold"]
+    page = store.operators(by="ann", limit=1)
+    assert [each.asked for each in store.operators(by="ann", limit=1, cursor=page.next_cursor).actions] == ["hold"]
 
 
 @pytest.mark.parametrize("name", ["totals", "workers", "operators"])
-def test_pages_of_any_size_show_the_same(local_store: JobStore, name: str, clock: WatchedClock) -> None:
+def test_pages_of_any_size_show_the_same(store: JobStore, name: str, clock: WatchedClock) -> None:
     """A walk with cursors sees each row once, in the same order."""
     for number in range(5):
-        job = created(local_store, f"k{number}", kind=f"kind-{number}")
-        local_store.claim(job, worker=f"w{number}")
+        job = created(store, f"k{number}", kind=f"kind-{number}")
+        store.claim(job, worker=f"w{number}")
         clock.advance(SECOND)
-        local_store.hold(job, by="ann", reason=str(number))
-    local_store.run_projections()
-    ask: Any = getattr(local_store, name)
+        store.hold(job, by="ann", reason=str(number))
+    store.run_projections()
+    ask: Any = getattr(store, name)
     rows = {"totals": "totals", "workers": "workers", "operators": "actions"}[name]
     whole = list(getattr(ask(), rows))
 
@@ -399,3 +397,27 @@ def test_a_fold_that_is_not_pure_is_found_out(local_store: JobStore) -> None:
     reported(local_store, 3)
     with known_too(counting(fold)), pytest.raises(AssertionError, match="counting"):
         require_rebuilt_alike(local_store, counting(fold))
+
+
+def test_what_is_archived_stays_counted(local_store: JobStore, clock: WatchedClock) -> None:
+    """Its events leave the log only when every projection has read them; who archived it is told."""
+    lease = running(local_store, "a")
+    local_store.run_projections()
+    local_store.complete(lease.fence, outcome="partial", result=1)
+    clock.advance(SECOND)
+
+    assert (local_store.archive(older_than=0, by="ann").jobs, local_store.archive(older_than=0).waiting) == (0, 1)
+    local_store.run_projections()
+    assert local_store.archive(older_than=0, by="ann").jobs == 1
+    local_store.run_projections()
+
+    require_totals_of_states(local_store)
+    assert [(each.by, each.asked) for each in local_store.operators().actions] == [("ann", "archive")]
+
+
+def test_queues_are_among_what_operators_ask(local_store: JobStore) -> None:
+    local_store.queues.hold("mail", by="ann", reason="the server is down")
+    local_store.run_projections()
+
+    [told] = local_store.operators().actions
+    assert (told.by, told.asked, told.name, told.reason) == ("ann", "hold_queue", "mail", "the server is down")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobledger import FeedEntry, JobStore, ManualClock, State
-from jobledger.errors import InvalidRequestError
+from jobledger.errors import UnknownCursorError
 from tests.contracts.jobs import created, refuses, running, topics
 
 
@@ -146,7 +146,7 @@ def test_jobs_are_found_by_every_filter(store: JobStore) -> None:
     assert store.jobs(key_prefix="b%").total == 0
     assert store.jobs(owner="x", state="queued").jobs == ()
     refuses("invalid_request", store.jobs, state="asleep")
-    refuses("invalid_request", store.jobs, cursor="rubbish")
+    refuses("unknown_cursor", store.jobs, cursor="rubbish")
 
 
 def test_counts_name_every_state(store: JobStore) -> None:
@@ -192,14 +192,14 @@ def test_the_feed_can_be_narrowed_without_losing_its_place(store: JobStore) -> N
     end = store.feed(owner="nobody").cursor
     assert store.feed(after=end).entries == ()
     refuses("invalid_request", store.feed, topics=["os:system"])
-    refuses("invalid_request", store.feed, after="rubbish")
+    refuses("unknown_cursor", store.feed, after="rubbish")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(cursor=st.text(max_size=60))
 def test_no_text_is_mistaken_for_a_cursor(store: JobStore, cursor: str) -> None:
     """Whatever text comes as a cursor, it is read or refused by name."""
-    with suppress(InvalidRequestError):
+    with suppress(UnknownCursorError):
         store.feed(after=cursor)
 
 

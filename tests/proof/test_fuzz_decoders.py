@@ -27,12 +27,13 @@ from jobledger import Effect, Fence, JobledgerError, JobRequest, JobStore, Manua
 from jobledger.adapters.storage.mapping import LedgerMapper
 from jobledger.adapters.storage.rows import decode_body, decode_job, encode_body, encode_job
 from jobledger.domain.bounds import parse_json
-from jobledger.domain.errors import HistoryCorruptError, InvalidError
+from jobledger.domain.errors import HistoryCorruptError, InvalidError, UnknownCursorError
 from jobledger.domain.history import TOPICS, StoredRecord, read, record
 from jobledger.domain.job import Job
 from jobledger.domain.replaying import advance
 from jobledger.domain.values import encode_json
-from jobledger.projections.windows import cursor_of, position_of
+from jobledger.projections.cursors import Cursors
+from jobledger.projections.windows import position_of
 from tests.cases.values import is_same
 from tests.domain.given import claimed, created, fence, replay
 from tests.domain.recorded import STREAM
@@ -188,21 +189,46 @@ def test_any_json_as_a_fence_is_refused(parts: Any) -> None:
     require_typed(lambda: Fence.from_token(base64.urlsafe_b64encode(raw).decode()), InvalidError)
 
 
-@for_all(text=st.text(max_size=60) | hurt(cursor_of(12_345).encode()).map(lambda raw: raw.decode("latin-1")))
+CURSORS = Cursors(b"a secret", "default")
+
+
+@for_all(
+    text=st.text(max_size=60)
+    | hurt(CURSORS.give_position("feed", 12_345).encode()).map(lambda raw: raw.decode("latin-1"))
+)
 def test_a_hurt_cursor_is_no_cursor_or_that_place(text: str) -> None:
+    """Whatever else is decoded, it is refused unless it is signed; what is signed is the place that was given."""
     try:
-        position = position_of(text)
-    except InvalidError:
+        position = CURSORS.position("feed", text)
+    except UnknownCursorError:
         return
 
-    assert position_of(cursor_of(position)) == position
+    assert position == position_of(text) == 12_345
 
 
-@for_all(place=JSON | st.sampled_from(FRAGMENTS) | st.builds(lambda at: {"v": 1, "at": at}, JSON))
+@for_all(place=JSON | st.sampled_from(FRAGMENTS) | st.builds(lambda at: {"v": 2, "of": "feed", "at": at}, JSON))
 def test_any_json_as_a_cursor_is_refused(place: Any) -> None:
+    """With a signature of nobody, or with the right one."""
     raw = place if isinstance(place, bytes) else json.dumps(place).encode()
+    text = base64.urlsafe_b64encode(b"m" * 16 + raw).decode().rstrip("=")
 
-    require_typed(lambda: position_of(base64.urlsafe_b64encode(raw).decode().rstrip("=")), InvalidError)
+    require_typed(lambda: position_of(text), InvalidError)
+    with pytest.raises(UnknownCursorError):
+        CURSORS.position("feed", text)
+
+
+@for_all(place=st.none() | st.integers() | st.text() | st.dictionaries(st.text(max_size=2), st.integers()))
+def test_what_is_signed_is_read_back_by_its_own_list_alone(place: Any) -> None:
+    text = CURSORS.give("workers busy", place)
+
+    assert CURSORS.place("workers busy", text) == place
+    for cursors, of in (
+        (CURSORS, "feed"),
+        (Cursors(b"a secret", "other"), "workers busy"),
+        (Cursors(b"another", "default"), "workers busy"),
+    ):
+        with pytest.raises(UnknownCursorError):
+            cursors.place(of, text)
 
 
 @for_all(text=BYTES | hurt(b'{"a":[1,2.5,"x",null,true,{"b":"\\u00e9"}]}') | JSON.map(encode_json))
@@ -255,6 +281,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
         store.hold(lease.job_id, by="ann", reason="to look")
         store.advance_epoch("other", by="ann", reason="a new version")
         store.create(JobRequest(owner="team", kind="index", key="k2", payload=1))
+        store.run_projections()
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA journal_mode = DELETE")  # one file, which can be copied
         named = file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
@@ -319,6 +346,15 @@ def questions(store: JobStore, ledger: Ledger) -> dict[str, Callable[[], object]
         "fire": store.schedules.fire_due,
         "put": lambda: store.schedules.put(Schedule("s", "index", every=90), by="ann"),
         "rebuild schedules": store.schedules.rebuild,
+        "totals": store.totals,
+        "paces": store.paces,
+        "workers": store.workers,
+        "who holds": lambda: store.workers(holding=True),
+        "operators": store.operators,
+        "projections": store.projections,
+        "fold": store.run_projections,
+        "release a projection": lambda: store.release_projection("totals"),
+        "rebuild a projection": lambda: store.rebuild("workers"),
     }
 
 
@@ -332,6 +368,7 @@ CELLS: Final = (
 )
 
 
+@pytest.mark.timeout(400)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @for_all(data=st.data())
 def test_a_hurt_table_is_read_or_named(data: st.DataObject, ledger: Ledger, tmp_path: Path) -> None:
@@ -346,6 +383,7 @@ def test_a_hurt_table_is_read_or_named(data: st.DataObject, ledger: Ledger, tmp_
     ask_everything(ledger, tmp_path, table, column, cell)
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("cell", ["text", 2**62, b"\x00\xff", 1e300], ids=["text", "number", "bytes", "fraction"])
 def test_each_column_may_be_hurt(ledger: Ledger, tmp_path: Path, cell: object) -> None:
     """The same for every column, whatever chance looks at."""

@@ -122,7 +122,7 @@ def test_more_streams_than_allowed_are_refused(serve: Serve) -> None:
 
 
 def test_a_stream_of_a_cursor_that_no_feed_gave_is_refused(web: httpx.Client) -> None:
-    problem(web.get("/feed", headers=STREAM | {"Last-Event-ID": "tampered"}), 422, "invalid_request")
+    problem(web.get("/feed", headers=STREAM | {"Last-Event-ID": "tampered"}), 422, "unknown_cursor")
 
 
 def test_a_quiet_stream_is_kept_alive(serve: Serve) -> None:

@@ -12,7 +12,7 @@ from jobledger.adapters.web.json_bodies import BoundedRoute
 from jobledger.adapters.web.refusing import HttpProblemError
 from jobledger.adapters.wire.base import read_instant
 from jobledger.domain.bounds import INTEGER_MAX, NAME_CHARACTERS_MAX, PAGE_MAX
-from jobledger.projections.windows import CURSOR_CHARACTERS_MAX
+from jobledger.projections.cursors import CURSOR_CHARACTERS_MAX
 
 if TYPE_CHECKING:
     from jobledger.domain.answers import JobStatus

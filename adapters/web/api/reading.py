@@ -44,7 +44,7 @@ from jobledger.adapters.wire.histories import (
 from jobledger.adapters.wire.jobs import CountsOut, FoundOut, JobPageOut, JobStatusOut
 from jobledger.domain.bounds import NAME_CHARACTERS_MAX
 from jobledger.domain.job import State
-from jobledger.projections.windows import CURSOR_CHARACTERS_MAX, position_of
+from jobledger.projections.cursors import CURSOR_CHARACTERS_MAX
 
 routes = router("reading")
 
@@ -255,7 +255,8 @@ async def read_feed(
     if _wants_stream(request):
         face.hub.require_room()
         cursor = last_event_id or after
-        position_of(cursor)
+        if cursor is not None:  # a stream that has begun could not refuse it any more
+            await face.hub.ask(partial(face.store.feed, after=cursor, limit=1, owner=whose))
         is_from_now = cursor is None and start == "now"
         return event_stream(
             face.hub.stream(

@@ -20,7 +20,7 @@ from jobledger.domain.bounds import NAME_CHARACTERS_MAX
 from jobledger.domain.errors import JobledgerError, ProjectionBusyError
 from jobledger.domain.events import Outcome
 from jobledger.domain.job import State
-from jobledger.projections.windows import CURSOR_CHARACTERS_MAX
+from jobledger.projections.cursors import CURSOR_CHARACTERS_MAX
 
 routes = rendering.router()
 
