@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, cast
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo, model_validator
@@ -163,7 +163,13 @@ class Policy(Model):
 
     def renewal_of(self, lease: timedelta) -> timedelta:
         """How often a lease of this span is renewed."""
-        return min(self.renew_every, renewal_span(lease))
+        return _renewal(self.renew_every, lease)
+
+
+@lru_cache(maxsize=256)
+def _renewal(renew_every: timedelta, lease: timedelta) -> timedelta:
+    """Asked for each claim, and nearly always of the same few spans."""
+    return min(renew_every, renewal_span(lease))
 
 
 def renewal_span(lease: timedelta) -> timedelta:

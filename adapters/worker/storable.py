@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -12,6 +12,8 @@ from pydantic_core import PydanticSerializationError
 from jobledger.domain.bounds import require_storable, require_within
 from jobledger.domain.errors import ResultTooLargeError, UnstorableValueError
 from jobledger.domain.values import Json, encode_json
+
+_SCALARS: Final = frozenset({str, int, float, bool})
 
 
 @lru_cache(maxsize=256)
@@ -25,6 +27,9 @@ def plain(what: str, value: Any) -> Json:
     Raises:
         UnstorableValueError: it is not; nothing is converted silently.
     """
+    if value is None or type(value) in _SCALARS:
+        require_storable(what, value)
+        return value
     if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
         return dump(what, _adapter_of(type(value)), value)
     require_storable(what, value)

@@ -162,7 +162,7 @@ class ClaimCommands(Commands):
             if not leases:
                 raise
             return False
-        return len(search.passed) > tried
+        return len(search.passed) > tried and not search.is_exhausted
 
     def _claim(
         self,

@@ -36,6 +36,8 @@ class Search:
     turn: int
     passed: set[str] = field(default_factory=set[str])
     taken: int = 0
+    is_exhausted: bool = False
+    """Whether less was free than wanted, so that another look would find nothing; a limited queue never says so."""
 
     @property
     def wanted(self) -> int:
@@ -74,6 +76,7 @@ def take_free(session: Session, search: Search) -> list[str]:
         if search.wanted > len(found):
             found += ask(search.wanted - len(found))
     search.passed.update(found)
+    search.is_exhausted = not limited and len(found) < search.wanted
     return found
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import pytest
 
 from jobledger.adapters.worker import pacing
 from jobledger.adapters.worker.pacing import GAP_FIRST, GAP_MAX, Pace
+from jobledger.domain.ports import Reader
+from tests.worker.hosting import created, opened
+from tests.worker.outages import FragileStorage
 
 
 class Watch:
@@ -73,3 +78,30 @@ def test_a_look_that_finds_work_ends_the_row_of_those_in_vain(watch: Watch) -> N
     pace.looked(0.5, is_in_vain=True)
 
     assert pace.left == pytest.approx(GAP_FIRST)
+
+
+class LookedAt(FragileStorage):
+    """A storage that counts how often somebody looked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        """A view."""
+        self.looks += 1
+        return super().reading()
+
+
+@pytest.mark.parametrize(("limit", "looks"), [(3, 1), (10, 1), (2, 1)])
+def test_a_claim_that_got_all_there_was_does_not_look_again(limit: int, looks: int) -> None:
+    """Its leases would wait for that look, and the job that was just created with them."""
+    storage = LookedAt()
+    with opened(storage) as store:
+        for _ in range(3):
+            created(store, "k")
+        storage.looks = 0
+
+        leases = store.claim_next(worker="w", limit=limit)
+
+    assert (len(leases), storage.looks) == (min(limit, 3), looks)
