@@ -29,6 +29,7 @@ OWNER: Final = "demo"
 PAUSE_S: Final = 0.25
 NEW_EVERY_S: Final = 6.0
 OPERATOR: Final = "ann"
+PRICES: Final = "prices"
 ZONE: Final = "Europe/Berlin"
 
 
@@ -88,7 +89,8 @@ def import_prices(job: JobContext, feed: str, mood: str) -> Any:
 def populate(store: JobStore) -> None:
     """Make schedules, and jobs that end in every state, or wait in one; what was made before is left as it is."""
     for number, mood in enumerate(["fine", "fine", "partial", "away", "broken"]):
-        _made(store, f"prices-{number}", "import-prices", {"feed": f"feed-{number}.csv", "mood": mood}, policy="strict")
+        prices = {"feed": f"feed-{number}.csv", "mood": mood}
+        _made(store, f"prices-{number}", "import-prices", prices, policy="strict", queue=PRICES)
     _made(store, "index-north", "rebuild-index", {"part": "north", "batches": 400}, priority=9)
     held = _made(store, "index-held", "rebuild-index", {"part": "held"})
     cancelled = _made(store, "index-cancelled", "rebuild-index", {"part": "old"})
@@ -103,8 +105,9 @@ def _put(store: JobStore) -> None:
     """Put schedules: one that fires while somebody looks, one for the nights, and one that is held."""
     prices = {"feed": "feed-${instant}.csv", "mood": "fine"}
     index = {"part": "${date}", "batches": 20}
+    strict: Any = {"owner": OWNER, "policy": "strict"}
     for schedule in (
-        Schedule("prices-each-minute", "import-prices", every=60, payload=prices, owner=OWNER, policy="strict"),
+        Schedule("prices-each-minute", "import-prices", every=60, payload=prices, queue=PRICES, **strict),
         Schedule("index-nightly", "rebuild-index", cron="30 2 * * mon-fri", zone=ZONE, payload=index, owner=OWNER),
         Schedule("index-yearly", "rebuild-index", cron="0 4 1 1 *", zone=ZONE, payload=index, owner=OWNER),
     ):
@@ -137,6 +140,7 @@ class Life:
             store,
             jobs=[RebuildIndex, import_prices],
             concurrency=3,
+            queues=("default", PRICES),
             name="demo-worker",
             schedules=True,
             projections=True,

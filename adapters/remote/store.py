@@ -11,6 +11,7 @@ from jobledger.adapters import telemetry
 from jobledger.adapters.bootstrap import LOOK_EVERY
 from jobledger.adapters.remote.calling import ANY, Line, each_for_itself, quoted
 from jobledger.adapters.remote.projecting import RemoteProjections
+from jobledger.adapters.remote.queueing import RemoteQueues
 from jobledger.adapters.remote.scheduling import RemoteSchedules
 from jobledger.adapters.remote.working import RemoteWork
 from jobledger.adapters.wire.controls import ControlsOut, EpochOut, RebuildOut, RecoveriesOut, SurveyOut
@@ -106,6 +107,11 @@ class RemoteStore(RemoteWork, RemoteProjections, AbstractContextManager["RemoteS
     ) -> None:
         """Close the connections."""
         self.close()
+
+    @property
+    def queues(self) -> RemoteQueues:
+        """Limits and holds of queues; see ``JobStore.queues``."""
+        return RemoteQueues(self._line)
 
     @property
     def schedules(self) -> RemoteSchedules:

@@ -10,8 +10,8 @@ from fastapi.routing import APIRoute
 
 from jobledger.adapters.web import health, metrics, refusing
 from jobledger.adapters.web.access import Resolver, open_to_anybody
-from jobledger.adapters.web.api import controlling, creating, projecting, reading, scheduling, working
-from jobledger.adapters.web.dashboard import job_pages, list_pages, login, schedule_pages, watch_pages
+from jobledger.adapters.web.api import controlling, creating, projecting, queueing, reading, scheduling, working
+from jobledger.adapters.web.dashboard import job_pages, list_pages, login, queue_pages, schedule_pages, watch_pages
 from jobledger.adapters.web.dashboard.rendering import assets
 from jobledger.adapters.web.guarding import Gate
 from jobledger.adapters.web.service import Service
@@ -74,7 +74,7 @@ def create_app(
     app.state.tokens = tokens if resolver is None else None
     app.add_middleware(Gate, settings=known, answers=app.state.service.answers)
     refusing.install(app)
-    for module in (creating, reading, controlling, scheduling, projecting, working):
+    for module in (creating, reading, controlling, scheduling, queueing, projecting, working):
         app.include_router(module.routes, prefix=API)
     app.include_router(health.routes)
     app.include_router(metrics.routes)
@@ -84,6 +84,7 @@ def create_app(
         app.include_router(watch_pages.routes)
         app.include_router(job_pages.routes)
         app.include_router(schedule_pages.routes)
+        app.include_router(queue_pages.routes)
         app.include_router(login.routes)
     return app
 

@@ -32,8 +32,7 @@ def claimed(store: JobStore, limit: int = 10, **terms: Any) -> list[str]:
 # At most so many at once ----------------------------------------------------------------------------------------------
 
 
-def test_no_more_run_than_the_limit_says(local_store: JobStore) -> None:
-    store = local_store
+def test_no_more_run_than_the_limit_says(store: JobStore) -> None:
     store.queues.limit("default", running_max=2, **WHY)
     ids = waiting(store, 5)
 
@@ -45,8 +44,7 @@ def test_no_more_run_than_the_limit_says(local_store: JobStore) -> None:
     assert claimed(store) == ["j2"]
 
 
-def test_a_claim_of_one_job_meets_the_same_limit(local_store: JobStore) -> None:
-    store = local_store
+def test_a_claim_of_one_job_meets_the_same_limit(store: JobStore) -> None:
     store.queues.limit("default", running_max=1, **WHY)
     first, second = waiting(store, 2)
     lease = store.claim(first, worker="w")
@@ -60,8 +58,7 @@ def test_a_claim_of_one_job_meets_the_same_limit(local_store: JobStore) -> None:
     assert store.claim(second, worker="w").generation == 1
 
 
-def test_what_runs_when_a_limit_is_set_counts_and_goes_on(local_store: JobStore) -> None:
-    store = local_store
+def test_what_runs_when_a_limit_is_set_counts_and_goes_on(store: JobStore) -> None:
     waiting(store, 5)
     leases = store.claim_next(worker="w", limit=3)
 
@@ -75,8 +72,7 @@ def test_what_runs_when_a_limit_is_set_counts_and_goes_on(local_store: JobStore)
 
 
 @pytest.mark.parametrize("end", ["complete", "pause", "fail_attempt"])
-def test_every_end_of_an_attempt_makes_room(local_store: JobStore, end: str) -> None:
-    store = local_store
+def test_every_end_of_an_attempt_makes_room(store: JobStore, end: str) -> None:
     store.queues.limit("default", running_max=1, **WHY)
     waiting(store, 2)
     [lease] = store.claim_next(worker="w", limit=1)
@@ -88,9 +84,8 @@ def test_every_end_of_an_attempt_makes_room(local_store: JobStore, end: str) -> 
     assert claimed(store) == ["j1"]
 
 
-def test_a_dead_lease_counts_until_it_is_recovered(local_store: JobStore, clock: ManualClock) -> None:
+def test_a_dead_lease_counts_until_it_is_recovered(store: JobStore, clock: ManualClock) -> None:
     """Its handler may run on: nothing but an event ends an attempt."""
-    store = local_store
     store.queues.limit("default", running_max=1, **WHY)
     [first, _] = waiting(store, 2)
     store.hold(store.claim(first, worker="w").job_id, by="ann", reason="look")
@@ -101,9 +96,8 @@ def test_a_dead_lease_counts_until_it_is_recovered(local_store: JobStore, clock:
     assert claimed(store) == ["j1"]
 
 
-def test_a_take_over_needs_no_second_place(local_store: JobStore, clock: ManualClock) -> None:
+def test_a_take_over_needs_no_second_place(store: JobStore, clock: ManualClock) -> None:
     """The interrupted job has its place already, and goes before what waits, whatever its priority."""
-    store = local_store
     store.queues.limit("default", running_max=1, **WHY)
     waiting(store, 1)
     waiting(store, 1, "urgent", priority=-1)
@@ -116,8 +110,7 @@ def test_a_take_over_needs_no_second_place(local_store: JobStore, clock: ManualC
     assert store.queues.get("default").running == 1
 
 
-def test_a_limited_queue_slows_no_other(local_store: JobStore) -> None:
-    store = local_store
+def test_a_limited_queue_slows_no_other(store: JobStore) -> None:
     store.queues.limit("small", running_max=1, **WHY)
     waiting(store, 3, "s", queue="small")
     waiting(store, 3, "d")
@@ -125,9 +118,8 @@ def test_a_limited_queue_slows_no_other(local_store: JobStore) -> None:
     assert sorted(claimed(store, queues=("default", "small"))) == ["d0", "d1", "d2", "s0"]
 
 
-def test_no_queue_of_a_worker_waits_for_another(local_store: JobStore) -> None:
+def test_no_queue_of_a_worker_waits_for_another(store: JobStore) -> None:
     """Claims of one job each begin with one queue after the other."""
-    store = local_store
     for queue in ("a", "b"):
         store.queues.limit(queue, running_max=100, **WHY)
     for queue in ("a", "b", "c"):
@@ -138,8 +130,7 @@ def test_no_queue_of_a_worker_waits_for_another(local_store: JobStore) -> None:
     assert sorted(taken) == ["a", "a", "b", "b", "c", "c"]
 
 
-def test_a_limit_lets_only_wanted_kinds_start(local_store: JobStore) -> None:
-    store = local_store
+def test_a_limit_lets_only_wanted_kinds_start(store: JobStore) -> None:
     store.queues.limit("default", running_max=3, **WHY)
     waiting(store, 2, "a", kind="a", priority=5)
     waiting(store, 2, "b", kind="b")
@@ -147,8 +138,7 @@ def test_a_limit_lets_only_wanted_kinds_start(local_store: JobStore) -> None:
     assert claimed(store, kinds=("b",)) == ["b0", "b1"]
 
 
-def test_limits_are_taken_away(local_store: JobStore) -> None:
-    store = local_store
+def test_limits_are_taken_away(store: JobStore) -> None:
     waiting(store, 4)
     store.queues.limit("default", running_max=1, share_by="owner", **WHY)
     assert len(claimed(store)) == 1
@@ -162,9 +152,8 @@ def test_limits_are_taken_away(local_store: JobStore) -> None:
 # So many in a span ----------------------------------------------------------------------------------------------------
 
 
-def test_no_window_holds_more_starts_than_the_rate_says(local_store: JobStore, clock: ManualClock) -> None:
+def test_no_window_holds_more_starts_than_the_rate_says(store: JobStore, clock: ManualClock) -> None:
     """Whatever the moments of the claims: each start counts for a whole span, and at most a hundredth longer."""
-    store = local_store
     store.queues.limit("default", starts_max=3, starts_span=MINUTE, **WHY)
     waiting(store, 30)
     starts = []
@@ -179,8 +168,7 @@ def test_no_window_holds_more_starts_than_the_rate_says(local_store: JobStore, c
     assert len(starts) >= 3 * 6
 
 
-def test_a_rate_refuses_the_claim_of_one_job(local_store: JobStore, clock: ManualClock) -> None:
-    store = local_store
+def test_a_rate_refuses_the_claim_of_one_job(store: JobStore, clock: ManualClock) -> None:
     store.queues.limit("default", starts_max=1, starts_span=10, **WHY)
     first, second = waiting(store, 2)
     store.claim(first, worker="w")
@@ -195,9 +183,8 @@ def test_a_rate_refuses_the_claim_of_one_job(local_store: JobStore, clock: Manua
     assert store.claim(second, worker="w").generation == 1
 
 
-def test_a_take_over_is_a_start(local_store: JobStore, clock: ManualClock) -> None:
+def test_a_take_over_is_a_start(store: JobStore, clock: ManualClock) -> None:
     """It calls what the rate protects again."""
-    store = local_store
     store.queues.limit("default", starts_max=1, starts_span=60, **WHY)
     waiting(store, 1)
     assert claimed(store) == ["j0"]
@@ -211,9 +198,8 @@ def test_a_take_over_is_a_start(local_store: JobStore, clock: ManualClock) -> No
 # Shares ---------------------------------------------------------------------------------------------------------------
 
 
-def test_owners_are_served_in_turn(local_store: JobStore) -> None:
+def test_owners_are_served_in_turn(store: JobStore) -> None:
     """One owner's many jobs do not starve another's few."""
-    store = local_store
     store.queues.limit("default", share_by="owner", **WHY)
     waiting(store, 20, "a", owner="ann")
     waiting(store, 2, "b", owner="bob")
@@ -224,8 +210,7 @@ def test_owners_are_served_in_turn(local_store: JobStore) -> None:
     assert taken == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "c2", "a3"]
 
 
-def test_a_batch_is_served_in_turn_too(local_store: JobStore) -> None:
-    store = local_store
+def test_a_batch_is_served_in_turn_too(store: JobStore) -> None:
     waiting(store, 20, "a", owner="ann")
     waiting(store, 2, "b", owner="bob")
     store.queues.limit("default", share_by="owner", **WHY)
@@ -234,8 +219,7 @@ def test_a_batch_is_served_in_turn_too(local_store: JobStore) -> None:
     assert claimed(store, 2) == ["a3", "a4"]
 
 
-def test_priorities_decide_within_a_share(local_store: JobStore) -> None:
-    store = local_store
+def test_priorities_decide_within_a_share(store: JobStore) -> None:
     store.queues.limit("default", share_by="owner", **WHY)
     waiting(store, 2, "a", owner="ann")
     waiting(store, 1, "urgent", owner="ann", priority=5)
@@ -245,8 +229,7 @@ def test_priorities_decide_within_a_share(local_store: JobStore) -> None:
 
 
 @pytest.mark.parametrize("share_by", ["owner", "kind", "label:customer"])
-def test_no_more_of_a_share_run_than_its_limit_says(local_store: JobStore, share_by: str) -> None:
-    store = local_store
+def test_no_more_of_a_share_run_than_its_limit_says(store: JobStore, share_by: str) -> None:
     store.queues.limit("default", share_by=share_by, running_max_per_share=2, **WHY)
     for name in ("x", "y"):
         waiting(store, 5, name, owner=name, kind=name, labels={"customer": name})
@@ -264,8 +247,7 @@ def test_no_more_of_a_share_run_than_its_limit_says(local_store: JobStore, share
     assert claimed(store) == ["y2"]
 
 
-def test_jobs_without_the_label_are_one_share(local_store: JobStore) -> None:
-    store = local_store
+def test_jobs_without_the_label_are_one_share(store: JobStore) -> None:
     store.queues.limit("default", share_by="label:customer", running_max_per_share=1, **WHY)
     waiting(store, 2, "none")
     waiting(store, 2, "x", labels={"customer": "x"})
@@ -273,9 +255,8 @@ def test_jobs_without_the_label_are_one_share(local_store: JobStore) -> None:
     assert sorted(claimed(store)) == ["none0", "x0"]
 
 
-def test_a_queue_is_divided_anew(local_store: JobStore) -> None:
+def test_a_queue_is_divided_anew(store: JobStore) -> None:
     """Also what waited in the shares of before, and what failed and waits again."""
-    store = local_store
     store.queues.limit("default", share_by="owner", running_max_per_share=1, **WHY)
     waiting(store, 3, "a", owner="ann", kind="x")
     waiting(store, 3, "b", owner="ann", kind="y")
@@ -287,9 +268,8 @@ def test_a_queue_is_divided_anew(local_store: JobStore) -> None:
     assert store.verify(created(store, "a2", owner="ann", kind="x")).ok
 
 
-def test_a_job_that_waits_in_a_share_is_still_the_same_to_everybody(local_store: JobStore) -> None:
+def test_a_job_that_waits_in_a_share_is_still_the_same_to_everybody(store: JobStore) -> None:
     """It is held, cancelled, found and verified as before; a rebuild finds nothing to mend."""
-    store = local_store
     store.queues.limit("default", share_by="owner", running_max=1, **WHY)
     ids = waiting(store, 6)
     assert claimed(store) == ["j0"]
@@ -309,8 +289,7 @@ def test_a_job_that_waits_in_a_share_is_still_the_same_to_everybody(local_store:
 # Ageing ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_priority_is_worth_so_much_waiting(local_store: JobStore, clock: ManualClock) -> None:
-    store = local_store
+def test_a_priority_is_worth_so_much_waiting(store: JobStore, clock: ManualClock) -> None:
     store.queues.limit("default", ageing=MINUTE, **WHY)
     created(store, "old")
     clock.advance(5 * MINUTE - MOMENT)
@@ -321,9 +300,8 @@ def test_a_priority_is_worth_so_much_waiting(local_store: JobStore, clock: Manua
     assert claimed(store) == ["five", "old", "late"]
 
 
-def test_without_ageing_the_priority_decides(local_store: JobStore, clock: ManualClock) -> None:
+def test_without_ageing_the_priority_decides(store: JobStore, clock: ManualClock) -> None:
     """The control."""
-    store = local_store
     created(store, "old")
     clock.advance(600 * MINUTE)
     created(store, "new", priority=1)
@@ -335,8 +313,7 @@ def test_without_ageing_the_priority_decides(local_store: JobStore, clock: Manua
 
 
 @pytest.mark.parametrize("name", ["default", None], ids=["queue", "namespace"])
-def test_nothing_starts_under_a_hold_and_what_runs_goes_on(local_store: JobStore, name: str | None) -> None:
-    store = local_store
+def test_nothing_starts_under_a_hold_and_what_runs_goes_on(store: JobStore, name: str | None) -> None:
     lease = running(store, "runs")
     store.queues.hold(name, by="ann", reason="a leak")
     job_id = created(store, "waits")
@@ -354,8 +331,7 @@ def test_nothing_starts_under_a_hold_and_what_runs_goes_on(local_store: JobStore
     assert claimed(store) == ["waits too"]
 
 
-def test_a_held_queue_holds_no_other(local_store: JobStore) -> None:
-    store = local_store
+def test_a_held_queue_holds_no_other(store: JobStore) -> None:
     store.queues.hold("small", by="ann", reason="a leak")
     waiting(store, 1, "s", queue="small")
     waiting(store, 1, "d")
@@ -365,8 +341,7 @@ def test_a_held_queue_holds_no_other(local_store: JobStore) -> None:
     assert not store.queues.get("default").is_held
 
 
-def test_dead_work_of_a_held_queue_is_recovered_and_not_taken_over(local_store: JobStore, clock: ManualClock) -> None:
-    store = local_store
+def test_dead_work_of_a_held_queue_is_recovered_and_not_taken_over(store: JobStore, clock: ManualClock) -> None:
     lease = running(store)
     store.queues.hold("default", by="ann", reason="a leak")
     clock.advance(LEASE)
@@ -386,8 +361,7 @@ def test_the_hold_of_a_namespace_holds_no_other_namespace(tmp_path: Path) -> Non
         assert claimed(other) == ["k"]
 
 
-def test_another_operators_hold_stands(local_store: JobStore) -> None:
-    store = local_store
+def test_another_operators_hold_stands(store: JobStore) -> None:
     store.queues.hold("default", by="ann", reason="a leak")
 
     assert store.queues.hold("default", by="ann", reason="a leak").reused
@@ -403,8 +377,7 @@ def test_another_operators_hold_stands(local_store: JobStore) -> None:
 # Commands and history -------------------------------------------------------------------------------------------------
 
 
-def test_limits_and_holds_stand_in_the_history(local_store: JobStore, clock: ManualClock) -> None:
-    store = local_store
+def test_limits_and_holds_stand_in_the_history(store: JobStore, clock: ManualClock) -> None:
     store.queues.limit("default", running_max=2, starts_max=5, starts_span=60, by="ann", reason="small")
     clock.advance(MINUTE)
     store.queues.hold("default", by="bob", reason="a leak")
@@ -428,8 +401,7 @@ def test_limits_and_holds_stand_in_the_history(local_store: JobStore, clock: Man
     assert store.queues.verify("never").events == 0
 
 
-def test_queues_are_listed_with_what_runs_and_waits(local_store: JobStore) -> None:
-    store = local_store
+def test_queues_are_listed_with_what_runs_and_waits(store: JobStore) -> None:
     waiting(store, 3, "b", queue="b")
     waiting(store, 1, "c", queue="c")
     store.queues.limit("a", running_max=1, **WHY)
@@ -446,8 +418,7 @@ def test_queues_are_listed_with_what_runs_and_waits(local_store: JobStore) -> No
     assert all(each.is_held for each in first.queues)
 
 
-def test_a_repeated_command_is_answered_and_not_repeated(local_store: JobStore) -> None:
-    store = local_store
+def test_a_repeated_command_is_answered_and_not_repeated(store: JobStore) -> None:
     first = store.queues.hold("default", **WHY, command_id="c1")
     store.queues.release("default", **WHY)
 
@@ -457,8 +428,7 @@ def test_a_repeated_command_is_answered_and_not_repeated(local_store: JobStore) 
     refuses("command_changed", store.queues.limit, "default", **WHY, running_max=1, command_id="c1")
 
 
-def test_an_operator_who_looked_too_early_is_refused(local_store: JobStore) -> None:
-    store = local_store
+def test_an_operator_who_looked_too_early_is_refused(store: JobStore) -> None:
     assert store.queues.limit("default", running_max=1, **WHY, expected_sequence=0).sequence == 1
     refuses("sequence_moved", store.queues.hold, "default", **WHY, expected_sequence=0)
     assert store.queues.hold("default", **WHY, expected_sequence=1).sequence == 2
@@ -479,13 +449,12 @@ def test_an_operator_who_looked_too_early_is_refused(local_store: JobStore) -> N
         {"ageing": 0},
     ],
 )
-def test_limits_out_of_their_range_are_refused(local_store: JobStore, limits: dict[str, object]) -> None:
-    refuses("invalid_request", local_store.queues.limit, "default", **WHY, **limits)
-    assert local_store.queues.get("default").sequence == 0
+def test_limits_out_of_their_range_are_refused(store: JobStore, limits: dict[str, object]) -> None:
+    refuses("invalid_request", store.queues.limit, "default", **WHY, **limits)
+    assert store.queues.get("default").sequence == 0
 
 
-def test_the_same_limits_again_are_no_event(local_store: JobStore) -> None:
-    store = local_store
+def test_the_same_limits_again_are_no_event(store: JobStore) -> None:
     assert store.queues.limit("default", **WHY).reused
     store.queues.limit("default", running_max=1, **WHY)
     assert store.queues.limit("default", running_max=1, by="bob", reason="me too").reused
@@ -514,10 +483,10 @@ def test_everything_of_queues_verifies_travels_and_is_rebuilt(local_store: JobSt
         assert claimed(again) == ["j0"]
 
 
-def test_creations_into_a_held_queue_are_accepted(local_store: JobStore) -> None:
-    local_store.queues.hold("default", **WHY)
+def test_creations_into_a_held_queue_are_accepted(store: JobStore) -> None:
+    store.queues.hold("default", **WHY)
 
-    receipts = local_store.create_many([JobRequest(owner="team", kind="index") for _ in range(3)])
+    receipts = store.create_many([JobRequest(owner="team", kind="index") for _ in range(3)])
 
     assert len(receipts) == 3
-    assert local_store.queues.get("default").queued == 3
+    assert store.queues.get("default").queued == 3

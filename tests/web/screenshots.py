@@ -30,6 +30,10 @@ def main() -> None:
             now, asked = datetime.now(UTC), {"by": "ann", "reason": "the price server was away"}
             store.schedules.backfill("prices-each-minute", now - timedelta(minutes=4), now, **asked)
             store.schedules.trigger("index-nightly", by="bob", reason="the schema changed today")
+            store.queues.limit(
+                "prices", by="ann", reason="their server asks for it", running_max=4, starts_max=100, starts_span=60
+            )
+            store.queues.hold("night", by="bob", reason="the archive moves to another host")
             for scheme in ("light", "dark"):
                 with browsing(address, color_scheme=scheme, viewport=SIZE) as (page, _):
                     found = store.find("demo", "index-north")
@@ -38,6 +42,7 @@ def main() -> None:
                     playwright.expect(page.locator("#live")).to_contain_text("batch", timeout=30_000)
                     pages = {"overview": "/", "jobs": "/jobs", "job": f"/jobs/{job}", "workers": "/workers"}
                     pages |= {"schedules": "/schedules", "schedule": "/schedule?name=prices-each-minute"}
+                    pages |= {"queues": "/queues", "queue": "/queue?name=prices"}
                     pages |= {name: f"/{name}" for name in ("operators", "system", "login")}
                     for name, path in pages.items():
                         page.goto(address + path)

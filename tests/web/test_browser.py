@@ -15,7 +15,18 @@ from jobledger.adapters.web import create_app
 from tests.web.browser import browsing, needs_chromium, playwright, violations
 from tests.web.serving import serving
 
-PAGES: Final = ("/", "/jobs", "/schedules", "/workers", "/operators", "/system", "/login")
+PAGES: Final = (
+    "/",
+    "/jobs",
+    "/queues",
+    "/queue?name=default",
+    "/queue",
+    "/schedules",
+    "/workers",
+    "/operators",
+    "/system",
+    "/login",
+)
 NIGHTLY: Final = "index-nightly"
 """A schedule of the demonstration."""
 

@@ -154,7 +154,7 @@ def test_the_overview_draws_what_happened_in_each_minute(
 ) -> None:
     """Minutes in which nothing happened are drawn too; a screen reader is told the sums."""
     lived(web, store, clock)
-    monkeypatch.setattr("jobledger.adapters.web.dashboard.list_pages.now", clock.now)
+    monkeypatch.setattr("jobledger.adapters.web.dashboard.pacing.now", clock.now)
 
     page = pages.get("/").text
 

@@ -53,8 +53,8 @@ def etag(status: JobStatus | ScheduleStatus) -> str:
     return f'"{status.sequence}-{status.control_sequence}"'
 
 
-def expected_sequence(if_match: str | None, *, is_required: bool) -> int | None:
-    """The control sequence that a caller saw, out of ``If-Match``; ``*`` is any.
+def expected_sequence(if_match: str | None, *, is_required: bool, least: int = 1) -> int | None:
+    """The control sequence that a caller saw, out of ``If-Match``; ``*`` is any, ``least`` the first there is.
 
     Raises:
         HttpProblemError: it is required and missing, or no tag that a job was given.
@@ -67,7 +67,7 @@ def expected_sequence(if_match: str | None, *, is_required: bool) -> int | None:
         return None
     _, dash, control = if_match.strip().strip('"').partition("-")
     digits: Final = 18
-    if not dash or not control.isascii() or not control.isdigit() or len(control) > digits or int(control) < 1:
+    if not dash or not control.isascii() or not control.isdigit() or len(control) > digits or int(control) < least:
         raise HttpProblemError("precondition_failed", "If-Match holds no ETag that a job was given")
     return int(control)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -14,11 +11,11 @@ from starlette.responses import RedirectResponse, Response
 
 from jobledger.adapters.web.access import Operator, Principal, Reader, Scope
 from jobledger.adapters.web.dashboard import rendering
+from jobledger.adapters.web.dashboard.pacing import pace
 from jobledger.adapters.web.refusing import HttpProblemError
-from jobledger.adapters.web.service import Face, Service
+from jobledger.adapters.web.service import Face
 from jobledger.domain.bounds import NAME_CHARACTERS_MAX
-from jobledger.domain.errors import JobledgerError, ProjectionBusyError
-from jobledger.domain.events import Outcome
+from jobledger.domain.errors import JobledgerError
 from jobledger.domain.job import State
 from jobledger.projections.cursors import CURSOR_CHARACTERS_MAX
 
@@ -26,9 +23,6 @@ routes = rendering.router()
 
 SHOWN: Final = 50
 FEW: Final = 10
-MINUTES: Final = 60
-GOOD: Final = frozenset({Outcome.COMPLETE, Outcome.PARTIAL})
-BAD: Final = frozenset(Outcome) - GOOD
 ACT_MAX: Final = 1_000
 ACTS: Final = frozenset({"hold", "release_hold", "request_cancel", "retry"})
 FILTERS: Final[tuple[str, ...]] = ("state", "owner", "kind", "queue", "key_prefix", "label", "held")
@@ -36,11 +30,11 @@ Text = Annotated[str, Query(max_length=2 * NAME_CHARACTERS_MAX + 1)]
 
 
 @routes.get("/")
-def overview(request: Request, face: Face, caller: Reader, part: str = "") -> Response:
+def overview(request: Request, face: Face, caller: Reader, part: str = "", queue: Text = "") -> Response:
     """What stands where, what runs, what is new, what failed."""
     whose = caller.owner
     if part == "pace":
-        return rendering.page(request, "_pace.html", caller=caller, pace=_pace(face, whose))
+        return rendering.page(request, "_pace.html", caller=caller, pace=pace(face, whose, queue=queue or None))
     values: dict[str, Any] = {
         "counts": face.store.counts(owner=whose),
         "held": face.store.jobs(owner=whose, held=True, limit=1),
@@ -50,46 +44,8 @@ def overview(request: Request, face: Face, caller: Reader, part: str = "") -> Re
     }
     template = "_live_overview.html" if part == "live" else "overview.html"
     if part != "live":
-        values["pace"] = _pace(face, whose)
+        values["pace"] = pace(face, whose)
     return rendering.page(request, template, caller=caller, page="Overview", **values)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """What happened in each of the last minutes, as a chart takes it: instants, and one line for each name."""
-
-    lines: str
-    words: str
-    advice: str
-
-
-def _pace(face: Service, owner: str | None) -> Pace:
-    """The last minutes, those included in which nothing happened."""
-    try:
-        found = face.store.paces(per="minute", last=MINUTES, owner=owner)
-    except ProjectionBusyError as busy:
-        return Pace("", "", str(busy))
-    minute = now().replace(second=0, microsecond=0)
-    by_minute = {each.start: each for each in found.paces}
-    minutes = [minute - timedelta(minutes=number) for number in reversed(range(MINUTES))]
-    paces = [by_minute.get(minute) for minute in minutes]
-    lines = {
-        "created": [each.created if each else 0 for each in paces],
-        "ended well": [_ended(each, GOOD) for each in paces],
-        "ended badly": [_ended(each, BAD) for each in paces],
-    }
-    words = ", ".join(f"{sum(line):,} {name}" for name, line in lines.items())
-    drawn = {"at": [minute.timestamp() for minute in minutes], "lines": lines}
-    return Pace(json.dumps(drawn), f"In the last {MINUTES} minutes: {words}.", found.as_of.advice)
-
-
-def now() -> datetime:
-    """The time of this machine, by which the minutes of a chart are counted."""
-    return datetime.now(UTC)
-
-
-def _ended(pace: Any, outcomes: frozenset[Outcome]) -> int:
-    return sum(count for outcome, count in pace.finished.items() if outcome in outcomes) if pace else 0
 
 
 @routes.get("/go")
