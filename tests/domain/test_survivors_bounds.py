@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from jobledger.domain import bounds
 from jobledger.domain.bounds import (
     BATCH_MAX,
+    DEPTH_MAX,
     ERROR_CHARACTERS_MAX,
     INSTANT_MAX,
     NAMES_MAX,
@@ -21,7 +26,10 @@ from jobledger.domain.bounds import (
     require_names,
     require_storable,
 )
+from jobledger.domain.decisions.creating import JobRequest, prepare
 from jobledger.domain.errors import InvalidRequestError, UnstorableValueError
+from jobledger.domain.policies import Policy
+from jobledger.domain.values import keep
 
 
 def test_every_bound_has_its_published_value() -> None:
@@ -144,3 +152,67 @@ def test_what_lies_side_by_side_is_not_deep() -> None:
     assert len(parse_json("payload", f"[{side_by_side}0]")) == 3_001
     with pytest.raises(UnstorableValueError, match="nested deeper"):
         parse_json("payload", f"[{side_by_side}{'[' * 2_000}{']' * 2_000}]")
+
+
+def test_the_levels_of_a_document_come_on_top_of_those_of_a_value() -> None:
+    """A value as deep as is allowed fits into a document, which may be no deeper than both together."""
+    for enclosing in (0, 1, 3):
+        deepest = DEPTH_MAX + enclosing
+        for depth, is_accepted in ((deepest, True), (deepest + 1, False)):
+            text = "[" * depth + "]" * depth
+            if is_accepted:
+                require_storable("body", parse_json("body", text, enclosing=enclosing), enclosing=enclosing)
+                continue
+            for ask in (
+                partial(parse_json, "body", text, enclosing=enclosing),
+                partial(require_storable, "body", json.loads(text), enclosing=enclosing),
+            ):
+                with pytest.raises(UnstorableValueError, match=f"nested deeper than {deepest} levels"):
+                    ask()
+
+
+def test_the_least_and_the_most_urgent_priority() -> None:
+    for priority in (1 - 2**31, 2**31 - 1):
+        prepared(priority=priority)
+    for priority in (-(2**31), 2**31):
+        with pytest.raises(InvalidRequestError, match="priority"):
+            prepared(priority=priority)
+
+
+def prepared(**asked: Any) -> object:
+    """A request that was checked against every bound."""
+    return prepare(JobRequest(owner="team", kind="rebuild", **asked), job_id="j1", namespace="default", policies={})
+
+
+def test_bodies_of_one_size_are_told_apart_whichever_is_asked() -> None:
+    one, other = keep("value", 1).body, keep("value", 2).body
+
+    assert (one.size, one.is_same(keep("value", 1).body)) == (other.size, True)
+    assert (one.is_same(other), other.is_same(one)) == (False, False)
+
+
+def test_a_mistaken_model_names_its_first_mistake_in_one_sentence() -> None:
+    """The field by its name, and what is wrong there as part of a sentence."""
+    mistaken: Any = {"owner": 1, "key": 2}
+    with pytest.raises(InvalidRequestError) as refusal:
+        JobRequest(**mistaken)
+
+    assert (refusal.value.field, refusal.value.problem) == ("JobRequest.owner", "input should be a valid string")
+
+
+def test_a_model_takes_nothing_that_it_does_not_know_and_changes_no_more() -> None:
+    request = JobRequest(owner="team", kind="rebuild")
+    frozen: Any = request
+    unknown: Any = {"owner": "team", "kind": "rebuild", "colour": "red"}
+    with pytest.raises(InvalidRequestError, match="colour"):
+        JobRequest(**unknown)
+    with pytest.raises(ValidationError):
+        frozen.kind = "other"
+
+    assert request.kind == "rebuild"
+
+
+def test_a_stored_span_that_is_none_is_named() -> None:
+    for name in ("lease", "run_time_max"):
+        with pytest.raises(InvalidRequestError, match=f"Policy.{name}.*'soon' is no span of time"):
+            Policy.of_changes({name: "soon"})
