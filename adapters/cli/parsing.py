@@ -101,7 +101,7 @@ def tables_of(field: str, path: str) -> dict[str, Any]:
     raw = _contents(field, path, POLICY_FILE_BYTES_MAX)
     try:
         return tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # the library's own mistakes, and numbers that are too long to read
         raise InvalidRequestError(field, f"{path!r} is no TOML file: {error}") from None
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from jobledger.domain.bounds import NAME_CHARACTERS_MAX, REASON_CHARACTERS_MAX
+from jobledger.domain.errors import StoreUnavailableError
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
@@ -54,10 +57,32 @@ Reason = Annotated[
 Seconds = Annotated[float, Field(description="A span in seconds.")]
 
 
+def _answering(make: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(make)
+    def answer(self: Wire, *args: Any, **given: Any) -> Any:
+        try:
+            return make(self, *args, **given)
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            reason = f"the server's answer is of another version: its {type(self).__name__} means nothing here"
+            raise StoreUnavailableError(reason) from error
+
+    return answer
+
+
 class Wire(BaseModel):
     """A closed, frozen model: unknown fields are refused, and nothing is converted silently."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, from_attributes=True)
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Let whatever an ``answer`` cannot be made of be told as ``StoreUnavailableError``.
+
+        A model says which types its fields have; that an instant is one of the calendar, or a span no infinity, shows
+        when the answer is made.
+        """
+        super().__init_subclass__(**settings)
+        if "answer" in cls.__dict__:
+            cls.answer = _answering(cls.answer)  # type: ignore[attr-defined]  # it was just found there
 
     @classmethod
     def of(cls, value: object) -> Self:

@@ -103,7 +103,12 @@ class ProblemModel(Wire):
             return errors.InvalidRequestError(first.field, first.problem)
         if known is None:
             return RemoteProblemError(self.code, self.detail)
-        return known(**{field.name: self._value(field.name, str(field.type)) for field in _fields(known)})
+        try:
+            error = known(**{field.name: self._value(field.name, str(field.type)) for field in _fields(known)})
+            str(error)  # its sentence is made of every field: one of another type shows here, and not in a log
+        except (ValueError, TypeError, AttributeError):
+            return RemoteProblemError(self.code, self.detail)
+        return error
 
     def _value(self, name: str, annotation: str) -> Any:
         value = self.about.get(name)

@@ -30,7 +30,7 @@ CPU_SECONDS_MIN: Final = 5
 CPU_MARGIN: Final = 2
 """What a breakage may cost: so many times what its tests took without one, watched; watching costs as much again. An
 endless loop is noticed by it."""
-QUICK_SECONDS: Final = 0.1
+QUICK_SECONDS: Final = 0.5
 """A test that takes longer is not tried first for having noticed the breakage before."""
 RAM: Final = "/dev/shm"  # noqa: S108  # a folder with a random name is made in it
 """Where nothing waits for a disk, on machines that have such a place."""
@@ -125,21 +125,25 @@ class Watch:
         """Watch these files, and keep the notes in files of its own."""
         self._data = str(data)
         self._times, self._began = data.with_suffix(".json"), dict[str, float]()
-        self._watching = Coverage(data_file=self._data, include=sorted(set(files)), config_file=False, messages=False)
+        self._files = sorted(set(files))
+        self._watching = Coverage(data_file=self._data, include=self._files, config_file=False, messages=False)
 
     def start(self) -> None:
         """Watch from here on."""
-        self._watching.start()
+        if self._files:
+            self._watching.start()
 
     def turn_to(self, test: str) -> None:
         """Note what follows under this test."""
         self._began[test] = time.perf_counter()
-        self._watching.switch_context(test)
+        if self._files:
+            self._watching.switch_context(test)
 
     def end(self) -> None:
         """Keep the notes."""
-        self._watching.stop()
-        self._watching.save()
+        if self._files:
+            self._watching.stop()
+            self._watching.save()
         ends = [*self._began.values(), time.perf_counter()][1:]
         took = {test: end - began for (test, began), end in zip(self._began.items(), ends, strict=True)}
         self._times.write_text(json.dumps(took), "utf-8")
@@ -149,7 +153,9 @@ class Watch:
         return dict(json.loads(self._times.read_text("utf-8")))
 
     def reached(self) -> Reached:
-        """What was noted."""
+        """What was noted; nothing where every test may notice every breakage."""
+        if not self._files:
+            return {}
         found = CoverageData(self._data)
         found.read()
         return {

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -27,8 +27,6 @@ from tests.proof.explanations import ROOT, explanations
 STORAGE: Final = ROOT / "adapters" / "storage"
 NOT_YET: Final = ("memory", "postgresql")
 """How the names of files begin whose statements are not tried: what has none, and what the tests below do not reach."""
-UNPROVED: Final = ("sqlite_listing.LOG", "sqlite_listing.RESOURCES", "sqlite_reading.LABELED")
-"""Statements that verification and exports read, some of whose mutants survive: tests of them are owed."""
 FILES: Final = tuple(sorted(path.name for path in STORAGE.glob("*.py") if not path.name.startswith(NOT_YET)))
 
 SUITE: Final = (
@@ -38,9 +36,6 @@ SUITE: Final = (
     "tests/storage/test_preconditions.py",
     "tests/storage/test_sqlite_schema.py",
     "tests/contracts/test_audit.py",
-    "tests/contracts/test_schedule_audit.py",
-    "tests/contracts/test_schedules.py",
-    "tests/contracts/test_schedule_firing.py",
     "tests/contracts/test_leases.py",
     "tests/contracts/test_records.py",
     "tests/contracts/test_creating.py",
@@ -49,7 +44,14 @@ SUITE: Final = (
     "tests/contracts/test_operating.py",
     "tests/contracts/test_repeated_commands.py",
 )
-"""The tests that have to notice, those first that notice most."""
+SCHEDULES: Final = tuple(f"tests/contracts/test_schedule{name}.py" for name in ("s", "_firing", "_audit", "_replies"))
+AUDITS: Final = ("tests/contracts/test_audit_everything.py", "tests/contracts/test_audit.py", SCHEDULES[2])
+SUITES: Final = {
+    "sqlite_schedules": SCHEDULES,
+    "sqlite_strays": AUDITS,
+    **dict.fromkeys(("sqlite_listing.LOG", "sqlite_listing.RESOURCES", "sqlite_reading.LABELED"), AUDITS),
+}
+"""The tests that have to notice, by how the name of a place begins; for all others it is ``SUITE``."""
 
 _SLOW: Final = "value or threads or racing or processes or at_once or twin"
 NOT_THESE: Final = ("-k", f"(sqlite or not memory) and not (postgresql or remote) and not ({_SLOW})")
@@ -204,8 +206,8 @@ def _terms(found: re.Match[str]) -> Iterator[Change]:
 
 def mutants() -> list[Mutant]:
     """Every mutant of every text of SQL in the storage, in the order of the files."""
-    every = (mutant for file in FILES for mutant in _mutants_of(file))
-    return [mutant for mutant in every]
+    every = (mutant for file in FILES for mutant in mutants_of(file))
+    return list(every)
 
 
 @cache
@@ -214,13 +216,14 @@ def _source_of(file: str) -> str:
     return (STORAGE / file).read_text("utf-8")
 
 
-def _mutants_of(file: str) -> Iterator[Mutant]:
+def mutants_of(file: str, changes: Callable[[str], Iterator[Change]] = changes_of) -> Iterator[Mutant]:
+    """Every mutant of every text of SQL in one file."""
     seen: set[tuple[tuple[int, int, int, int], str]] = set()
     for place, node in _texts(ast.parse(_source_of(file))):
         at = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
         text = node.value
         assert isinstance(text, str)
-        for kind, start, end, instead in changes_of(text):
+        for kind, start, end, instead in changes(text):
             mutant = Mutant(file, f"{file.removesuffix('.py')}.{place}", kind, start, end, instead, text, at)
             if (at, mutant.mutated) not in seen and mutant.mutated != text:
                 seen.add((at, mutant.mutated))
@@ -272,35 +275,64 @@ def explained() -> set[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants, and answer 1 where one that is not explained survives."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", type=int, default=0, help="try about so many, evenly spread")
-    parser.add_argument("--only", default="", help="try those whose label has this in it")
-    parser.add_argument("--deselect", action="append", default=[], help="a test to leave out")
-    given = parser.parse_args(arguments)
-    every = [mutant for mutant in mutants() if given.only in mutant.label]
-    known = explained()
+    given = parser(__doc__ or "").parse_args(arguments)
+    every = [mutant for mutant in mutants() if re.search(given.only, mutant.label)]
     chosen = every[:: max(1, len(every) // given.sample)] if given.sample else every
-    tried = [mutant for mutant in chosen if mutant.label not in known]
-    survivors: list[str] = []
+    return try_and_tell(
+        [(suite_of(each, SUITES), breakage(each)) for each in chosen], given, of=len(every), not_these=NOT_THESE
+    )
 
-    def tell(number: int, verdict: Verdict) -> None:
-        sys.stderr.write(f"{number + 1}/{len(tried)} {verdict.noticed_by or 'SURVIVED'} <- {verdict.label}\n")
+
+def suite_of(
+    mutant: Mutant, suites: Mapping[str, tuple[str, ...]], otherwise: tuple[str, ...] = SUITE
+) -> tuple[str, ...]:
+    """The tests that have to notice a mutant."""
+    return next((suite for start, suite in suites.items() if mutant.place.startswith(start)), otherwise)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """What may be asked for."""
+    asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--sample", type=int, default=0, help="try about so many, evenly spread")
+    asked.add_argument("--only", default="", help="try those whose label this expression finds")
+    asked.add_argument("--deselect", action="append", default=[], help="a test to leave out")
+    return asked
+
+
+def try_and_tell(
+    chosen: Sequence[tuple[tuple[str, ...], Breakage]],
+    given: argparse.Namespace,
+    *,
+    of: int,
+    not_these: Sequence[str],
+) -> int:
+    """Try breakages, each over its tests, and name those that survive and are not explained; 1 where there are any."""
+    known = explained()
+    tried = [(suite, broken) for suite, broken in chosen if broken.label not in known]
+    survivors: list[str] = []
+    count = 0
+
+    def tell(_: int, verdict: Verdict) -> None:
+        nonlocal count
+        count += 1
+        sys.stderr.write(f"{count}/{len(tried)} {verdict.noticed_by or 'SURVIVED'} <- {verdict.label}\n")
         if verdict.has_survived:
             survivors.append(verdict.label)
 
     began = time.monotonic()
     os.chdir(ROOT)
-    suite = [each for each in SUITE if (ROOT / each).exists()]
     left_out = [f"--deselect={test}" for test in given.deselect]
-    wrong = try_all([breakage(mutant) for mutant in tried], [*suite, *NOT_THESE, *left_out], tell, ROOT)
-    if wrong is not None:
-        sys.stdout.write(f"the tests fail without any mutant: {wrong}\n")
-        return 2
+    for suite in dict.fromkeys(suite for suite, _ in tried):
+        these = [broken for known_suite, broken in tried if known_suite == suite]
+        wrong = try_all(these, [*suite, *not_these, *left_out], tell, ROOT)
+        if wrong is not None:
+            sys.stdout.write(f"the tests fail without any mutant: {wrong}\n")
+            return 2
     sys.stdout.write("".join(f"survived: {label}\n" for label in survivors))
     if survivors:
         sys.stdout.write(ADVICE)
     sys.stdout.write(
-        f"{len(every)} mutants, {len(chosen)} chosen, {len(chosen) - len(tried)} of them explained, "
+        f"{of} mutants, {len(chosen)} chosen, {len(chosen) - len(tried)} of them explained, "
         f"{len(survivors)} survived; {time.monotonic() - began:.0f} s\n"
     )
     return 1 if survivors else 0
