@@ -50,7 +50,7 @@ APPENDS: Final = (
     "tests/postgresql/test_transactions.py",
 )
 SUITES: Final = {
-    "0003_append": APPENDS,
+    "0007_appending": APPENDS,
     "postgresql_schedul": sql_mutants.SCHEDULES,
     "postgresql_auditing": sql_mutants.AUDITS,
 }
@@ -109,7 +109,9 @@ def changes_of(text: str) -> Iterator[Change]:
 
 # Mutants of the storage -----------------------------------------------------------------------------------------------
 
-FUNCTION: Final = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION jobledger\.(\w+)\(.*?\n(?:END )?\$\$;", re.DOTALL)
+FUNCTION: Final = re.compile(
+    r"CREATE (?:OR REPLACE )?FUNCTION jobledger\.(\w+)\((?:(?!CREATE ).)*?AS \$\$.*?\$\$;", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
