@@ -37,7 +37,7 @@ from jobledger.domain.schedule_events import (
 from jobledger.domain.schedules import operating
 from jobledger.domain.schedules.firing import SETTLED_MAX, Before, Made, give_up, settle
 from jobledger.domain.schedules.state import ScheduleState, advance_schedule, evolve_schedule, require_sound
-from jobledger.domain.schedules.timing import next_instant
+from jobledger.domain.schedules.timing import EPOCH, next_instant
 from tests.domain.given import body, created
 from tests.domain.schedules import CALENDAR, MINUTE, START, at, minutely, settled
 
@@ -74,7 +74,7 @@ REMOVED = ScheduleRemoved(at=at(3), **ANN)
 
 def test_every_event_is_counted_and_what_the_engine_settles_is_no_control() -> None:
     run = ScheduleSkipped(at=at(4), first=at(2), last=at(4), count=3, reason="missed", next_at=at(5))
-    told = [
+    told: list[tuple[ScheduleEvent, int, int]] = [
         (fired(1), 2, 1),
         (run, 3, 1),
         (held(), 4, 4),
@@ -337,7 +337,7 @@ def test_a_range_that_cannot_be_backfilled_says_why(first: float, last: float, s
 
 
 def test_a_backfill_from_the_beginning_of_time_has_what_came_after_it() -> None:
-    first = operating.EPOCH
+    first = EPOCH
     definition = minutely().definition
 
     found = operating.backfill_range(definition, CALENDAR, first=first, last=first + 2 * MINUTE, now=START)
