@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobledger import Effect, JobRequest, JobStore
+from jobledger.adapters.storage.entropy import SystemEntropy
+from jobledger.domain.store import Setting
 from tests.contracts.jobs import created
 
 if TYPE_CHECKING:
@@ -34,13 +36,16 @@ def paged(store: JobStore, page: Callable[[Reader, Any, int], list[Any]], after:
 
 @pytest.fixture
 def store(local_store: JobStore) -> JobStore:
-    """A store with jobs of two owners, their resources, a group that moved on, and events out of the order of names."""
+    """A store with jobs of several owners in two namespaces, their resources, and a group that moved on."""
     for number, (owner, key) in enumerate((("zoe", "k"), ("ann", "k"), ("ann", "a"))):
         job_id = created(local_store, key, owner=owner, labels={"quarter": str(number), "team": "x"})
         fence = local_store.claim(job_id, worker="w").fence
         effects = [Effect(resource=name, value=number, expected_version=0) for name in (f"z{key}", f"a{key}")]
         local_store.checkpoint(fence, number, effects=effects)
     local_store.advance_epoch("gpu", by="ann", reason="deploy")
+    elsewhere = JobStore(Setting(local_store._setting.storage, SystemEntropy(), "z-other"))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the same tables
+    fence = elsewhere.claim(created(elsewhere, "k", owner="aaa"), worker="w").fence
+    elsewhere.checkpoint(fence, 0, effects=[Effect(resource="aa", value=0, expected_version=0)])
     return local_store
 
 
@@ -50,8 +55,8 @@ def test_the_log_is_read_in_the_order_of_positions(store: JobStore) -> None:
     positions = [placed.position for placed in whole]
 
     assert positions == sorted(set(positions))
-    assert len(whole) == 3 * 3 + 1
-    assert len({placed.record.stream for placed in whole}) == 3 + 1
+    assert len(whole) == 4 * 3 + 1
+    assert len({placed.record.stream for placed in whole}) == 4 + 1
     assert (
         paged(store, lambda reader, after, size: reader.log(after=after, limit=size), 0, lambda p: p.position) == whole
     )
@@ -82,8 +87,9 @@ def test_resources_are_listed_by_namespace_owner_and_name(store: JobStore) -> No
     assert names == [
         *(("default", "ann", name) for name in ("aa", "ak", "za", "zk")),
         *(("default", "zoe", name) for name in ("ak", "zk")),
+        ("z-other", "aaa", "aa"),
     ]
-    assert [row.version for *_, row in whole] == [1] * 6
+    assert [row.version for *_, row in whole] == [1] * 7
     paged_through = paged(
         store,
         lambda reader, after, size: reader.resources(after=after, limit=size),

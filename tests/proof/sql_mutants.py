@@ -44,8 +44,8 @@ SUITE: Final = (
     "tests/contracts/test_operating.py",
     "tests/contracts/test_repeated_commands.py",
 )
-SCHEDULES: Final = tuple(f"tests/contracts/test_schedule{name}.py" for name in ("s", "_firing", "_audit", "_replies"))
-AUDITS: Final = ("tests/contracts/test_log.py", "tests/contracts/test_audit_everything.py", SCHEDULES[2])
+SCHEDULES: Final = tuple(f"tests/contracts/test_schedule{name}.py" for name in ("_namespaces", "s", "_firing", "_audit"))
+AUDITS: Final = ("tests/contracts/test_log.py", "tests/contracts/test_audit_everything.py", SCHEDULES[-1])
 SUITES: Final = {
     "sqlite_schedules": SCHEDULES,
     "sqlite_strays": AUDITS,
