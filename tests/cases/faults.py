@@ -187,6 +187,59 @@ GUARDED: Final[Mapping[str, tuple[str, ...]]] = {
         "contracts/test_schedule_firing::test_after_ten_thousand_minutes_all_within_the_window_are_caught_up",
         "contracts/test_schedule_instants::test_half_past_two_comes_once_in_spring_and_once_in_autumn",
     ),
+    "an instant is missed while its scheduler dies": (
+        "contracts/test_schedule_processes::test_a_scheduler_that_is_killed_within_ten_milliseconds_of_a_tick_loses_and_doubles_nothing",
+        "contracts/test_schedule_processes::test_eight_schedulers_with_twenty_restarts_in_one_period_make_one_job_an_instant",
+    ),
+    "a clock that steps back fires a tick again": (
+        "contracts/test_schedule_firing::test_a_clock_that_is_set_back_around_a_tick_fires_it_once",
+        "contracts/test_schedule_firing::test_a_clock_that_leaps_six_hours_and_back_fires_nothing_twice",
+    ),
+    "hosts whose clocks differ name one tick differently": (
+        "contracts/test_schedule_processes::test_hosts_whose_clocks_differ_by_five_seconds_make_one_job_an_instant",
+    ),
+    "the clock of a program decides what is due": (
+        "contracts/test_schedule_firing::test_the_stores_clock_alone_says_what_is_due",
+        "postgresql/test_schema::test_a_clock_is_the_servers",
+    ),
+    "processes that put one schedule at once fail": (
+        "contracts/test_schedule_firing::test_eight_who_put_one_schedule_at_once_make_one",
+        "contracts/test_processes::test_processes_that_put_one_schedule_at_once_make_one",
+    ),
+    "one schedule that cannot be settled stops all others": (
+        "contracts/test_schedule_firing::test_one_schedule_that_cannot_be_settled_stops_no_other",
+    ),
+    "a repeated command on a schedule is told of another time": (
+        "contracts/test_schedules::test_a_repeated_command_is_told_of_its_own_time_whatever_came_after",
+    ),
+    "a worker does not survive a restart of its server": (
+        "postgresql/test_faults::test_a_server_that_was_restarted_is_met_by_no_error",
+        "postgresql/test_faults::test_jobs_are_done_once_while_sessions_are_killed",
+    ),
+    "commands that lock in another order wait for each other for ever": (
+        "postgresql/test_faults::test_commands_in_opposite_orders_never_deadlock",
+        "postgresql/test_faults::test_a_deadlock_with_somebody_elses_locks_is_got_over",
+    ),
+    "a session hands its settings or locks to the next client of a pooler": (
+        "postgresql/test_pooler::test_nothing_of_a_transaction_is_left_in_its_session",
+        "postgresql/test_pooler::test_connections_through_a_pooler_prepare_nothing",
+    ),
+    "commits queue for their notices": (
+        "postgresql/test_wakeups::test_many_commits_are_few_notifications",
+        "postgresql/test_wakeups::test_renewals_tell_nobody",
+    ),
+    "a renewal rewrites indexes": ("postgresql/test_plans::test_reports_and_renewals_touch_no_index",),
+    "a hot statement reads a whole table": (
+        "postgresql/test_plans::test_jobs_are_worked_on_by_index",
+        "postgresql/test_plans::test_jobs_are_listed_by_index",
+    ),
+    "a follower passes over what was committed late": (
+        "postgresql/test_feed::test_followers_miss_nothing_and_see_nothing_twice",
+        "postgresql/test_feed::test_a_writer_that_dies_holds_nothing_back",
+    ),
+    "an answer of another version breaks its client": (
+        "proof/test_fuzz_documents::test_a_hurt_answer_of_a_server_is_an_answer_or_a_typed_error",
+    ),
     "a migration waits for a lock, or is left in halves": (
         "postgresql/test_schema::test_sixteen_processes_that_start_at_once_make_one_schema",
         "storage/test_sqlite_schema::test_sixteen_processes_may_start_at_once_on_an_empty_file",

@@ -396,7 +396,7 @@ def test_lateness_counts_from_the_moment_at_which_the_jitter_has_passed() -> Non
 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])
 def test_only_occurrences_that_queue_are_not_late_for_what_they_waited(overlap: str) -> None:
-    before = Before("job-0", at(9.5))
+    before = Before("job-0", at(24.5))
 
     assert settled(minutely(overlap=overlap, every=20 * MINUTE), 25, before=before)[0] == [("caught_up", 20)]
     waited = minutely(overlap="queue", every=20 * MINUTE)

@@ -44,7 +44,9 @@ SUITE: Final = (
     "tests/contracts/test_operating.py",
     "tests/contracts/test_repeated_commands.py",
 )
-SCHEDULES: Final = tuple(f"tests/contracts/test_schedule{name}.py" for name in ("_namespaces", "s", "_firing", "_audit"))
+SCHEDULES: Final = tuple(
+    f"tests/contracts/test_schedule{name}.py" for name in ("_namespaces", "s", "_firing", "_audit")
+)
 AUDITS: Final = ("tests/contracts/test_log.py", "tests/contracts/test_audit_everything.py", SCHEDULES[-1])
 SUITES: Final = {
     "sqlite_schedules": SCHEDULES,
@@ -276,16 +278,19 @@ def explained() -> set[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants, and answer 1 where one that is not explained survives."""
     given = parser(__doc__ or "").parse_args(arguments)
-    every = [mutant for mutant in mutants() if re.search(given.only, mutant.label)]
+    every = [mutant for mutant in mutants() if is_asked_for(mutant, given.only)]
     chosen = every[:: max(1, len(every) // given.sample)] if given.sample else every
     return try_and_tell(
-        [(suite_of(each, SUITES), breakage(each)) for each in chosen], given, of=len(every), not_these=NOT_THESE
+        [(suite_of(each, SUITES, SUITE), breakage(each)) for each in chosen], given, of=len(every), not_these=NOT_THESE
     )
 
 
-def suite_of(
-    mutant: Mutant, suites: Mapping[str, tuple[str, ...]], otherwise: tuple[str, ...] = SUITE
-) -> tuple[str, ...]:
+def is_asked_for(mutant: Mutant, only: Sequence[str]) -> bool:
+    """Whether a mutant's label has one of these in it, where any are given."""
+    return not only or any(each in mutant.label for each in only)
+
+
+def suite_of(mutant: Mutant, suites: Mapping[str, tuple[str, ...]], otherwise: tuple[str, ...]) -> tuple[str, ...]:
     """The tests that have to notice a mutant."""
     return next((suite for start, suite in suites.items() if mutant.place.startswith(start)), otherwise)
 
@@ -294,7 +299,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     """What may be asked for."""
     asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--sample", type=int, default=0, help="try about so many, evenly spread")
-    asked.add_argument("--only", default="", help="try those whose label this expression finds")
+    asked.add_argument("--only", action="append", default=[], help="try those whose label has this in it; repeatable")
     asked.add_argument("--deselect", action="append", default=[], help="a test to leave out")
     return asked
 

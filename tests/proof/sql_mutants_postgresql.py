@@ -64,7 +64,7 @@ NOT_THESE: Final = ("-k", f"postgresql and not ({_SLOW})")
 # Mutants of one text --------------------------------------------------------------------------------------------------
 
 OPERAND: Final = r"(?:coalesce\([^()]*\)|greatest\([^()]*\)|%\(\w+\)s|[\w.]+(?:\[[^\]]*\])?|'[^']*')"
-RIGHT: Final = rf"(?:ANY \([^()]*\)|{OPERAND})"
+RIGHT: Final = rf"(?:ANY \((?:[^()]|\([^()]*\))*\)|{OPERAND})"
 COMPARISON: Final = re.compile(rf"{OPERAND}\s*(?<![:<>=])(<>|<=|>=|=|<|>)(?![>=])\s*{RIGHT}(?=[\s)])")
 DISTINCT: Final = re.compile(rf"{OPERAND} (IS NOT DISTINCT FROM|IS DISTINCT FROM) {OPERAND}")
 NULLNESS: Final = re.compile(rf"{OPERAND} (IS NOT NULL|IS NULL)")
@@ -165,7 +165,7 @@ def _functions() -> dict[tuple[str, Migration], tuple[int, str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants, each place over its own tests, and answer 1 where one that is not explained survives."""
     given = sql_mutants.parser(__doc__ or "").parse_args(arguments)
-    every = [(mutant, broken) for mutant, broken in mutants() if re.search(given.only, mutant.label)]
+    every = [(mutant, broken) for mutant, broken in mutants() if sql_mutants.is_asked_for(mutant, given.only)]
     chosen = every[:: max(1, len(every) // given.sample)] if given.sample else every
     os.environ["PGOPTIONS"] = f"-c statement_timeout={PATIENCE_MS}"  # a function that goes round for ever is noticed
     server()  # it is started here, and found by every process that tries one

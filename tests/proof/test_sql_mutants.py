@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.proof import sql_mutants
+from tests.proof import sql_mutants, sql_mutants_postgresql
 from tests.proof.explanations import ROOT
 from tests.proof.sql_mutants import changes_of, mutants
 
@@ -75,3 +75,31 @@ def test_a_suite_that_notices_nothing_is_found_out() -> None:
 
     assert run.returncode == 1, run.stdout + run.stderr[-2_000:]
     assert "survived: sqlite_claims.DEAD | drop: l.job_id > :after -> 1" in run.stdout
+
+
+def test_each_part_of_a_statement_for_postgresql_is_changed() -> None:
+    """Conditions in its own notation, locks, and what a function sets is left alone."""
+    text = "UPDATE t SET a = b.a WHERE t.id = ANY (%(ids)s) AND t.x IS DISTINCT FROM b.x FOR UPDATE SKIP LOCKED"
+
+    found = {text[:start] + instead + text[end:] for _, start, end, instead in sql_mutants_postgresql.changes_of(text)}
+
+    assert found == {
+        text.replace("t.id = ANY (%(ids)s)", "true"),
+        text.replace("t.id = ANY", "t.id <> ANY"),
+        text.replace("t.x IS DISTINCT FROM b.x", "true"),
+        text.replace("IS DISTINCT FROM", "IS NOT DISTINCT FROM"),
+        text.replace(" FOR UPDATE SKIP LOCKED", ""),
+        text.replace(" SKIP LOCKED", ""),
+    }
+
+
+def test_every_precondition_of_an_append_on_postgresql_has_mutants() -> None:
+    """Of a function that was defined again only the last definition is tried."""
+    changes = {mutant.place: [] for mutant, _ in sql_mutants_postgresql.mutants()}
+    for mutant, _ in sql_mutants_postgresql.mutants():
+        changes[mutant.place].append(mutant.change)
+    [append] = [place for place in changes if place.endswith(".append")]
+
+    assert len(changes) > 40
+    for compared in ("a.guard", "a.live", "a.seen", "l.step", "moved", "conflicting", "recorded", "x.submission"):
+        assert any(compared in change for change in changes[append]), compared
