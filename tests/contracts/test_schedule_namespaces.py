@@ -84,3 +84,30 @@ def test_each_namespace_keeps_its_own_past(stores: tuple[JobStore, JobStore], cl
     one.schedules.rebuild()
 
     assert all(each.ok for store in stores for each in store.verify_all())
+
+
+def test_what_is_rewritten_is_one_schedule(stores: tuple[JobStore, JobStore], clock: ManualClock) -> None:
+    """Its own kept states go, and nobody else's; names come in order, as many as were asked for."""
+    one, other = stores
+    for store, name in ((one, "s"), (one, "r"), (other, "s")):
+        put(store, name)
+        for number in range(50):
+            store.schedules.hold(name, by="ann", reason=str(number))
+            store.schedules.release(name, by="ann", reason=str(number))
+    storage = one._setting.storage  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what a rebuild asks for
+    with storage.writing(MINUTE) as session:
+        loaded = session.schedules("default", ["s"])["s"]
+        session.rewrite_schedule(loaded.state, loaded.head, [])
+
+    with storage.reading() as reader:
+        kept = {
+            (namespace, name): reader.schedule_snapshot(namespace, name, 200)
+            for namespace, name in (("default", "s"), ("default", "r"), (other.namespace, "s"))
+        }
+        names = [reader.schedule_names("default", after="", limit=size, with_removed=True) for size in (1, 2, 9)]
+    assert {key: state and state.sequence for key, state in kept.items()} == {
+        ("default", "s"): None,
+        ("default", "r"): 100,
+        (other.namespace, "s"): 100,
+    }
+    assert names == [["r"], ["r", "s"], ["r", "s"]]

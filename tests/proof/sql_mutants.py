@@ -47,7 +47,7 @@ SUITE: Final = (
 SCHEDULES: Final = tuple(
     f"tests/contracts/test_schedule{name}.py" for name in ("_namespaces", "s", "_firing", "_audit")
 )
-AUDITS: Final = ("tests/contracts/test_log.py", "tests/contracts/test_audit_everything.py", SCHEDULES[-1])
+AUDITS: Final = ("tests/contracts/test_log.py", "tests/contracts/test_audit.py", SCHEDULES[-1])
 SUITES: Final = {
     "sqlite_schedules": SCHEDULES,
     "sqlite_strays": AUDITS,
