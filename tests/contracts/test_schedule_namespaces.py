@@ -86,7 +86,7 @@ def test_each_namespace_keeps_its_own_past(stores: tuple[JobStore, JobStore], cl
     assert all(each.ok for store in stores for each in store.verify_all())
 
 
-def test_what_is_rewritten_is_one_schedule(stores: tuple[JobStore, JobStore], clock: ManualClock) -> None:
+def test_what_is_rewritten_is_one_schedule(stores: tuple[JobStore, JobStore]) -> None:
     """Its own kept states go, and nobody else's; names come in order, as many as were asked for."""
     one, other = stores
     for store, name in ((one, "s"), (one, "r"), (other, "s")):
