@@ -95,7 +95,7 @@ def test_each_part_of_a_statement_for_postgresql_is_changed() -> None:
 
 def test_every_precondition_of_an_append_on_postgresql_has_mutants() -> None:
     """Of a function that was defined again only the last definition is tried."""
-    changes = {mutant.place: [] for mutant, _ in sql_mutants_postgresql.mutants()}
+    changes: dict[str, list[str]] = {mutant.place: [] for mutant, _ in sql_mutants_postgresql.mutants()}
     for mutant, _ in sql_mutants_postgresql.mutants():
         changes[mutant.place].append(mutant.change)
     [append] = [place for place in changes if place.endswith(".append")]
