@@ -6,14 +6,14 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from jobledger.adapters.storage.changes import Changes
 from jobledger.adapters.storage.postgresql_auditing import PostgreSQLReader
-from jobledger.adapters.storage.postgresql_connecting import Connection, Pool, connect, place_of
+from jobledger.adapters.storage.postgresql_connecting import Connection, Pool, command, connect, place_of
 from jobledger.adapters.storage.postgresql_errors import after_commit, failure, is_connection_lost
 from jobledger.adapters.storage.postgresql_lending import driver_connection, entered
 from jobledger.adapters.storage.postgresql_migrating import (
@@ -33,10 +33,10 @@ from jobledger.adapters.storage.postgresql_wakeups import Wakeups
 from jobledger.domain.errors import InvalidRequestError, SchemaMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from datetime import timedelta
 
-    from psycopg.rows import TupleRow
+Begun = TypeVar("Begun")
 
 __all__ = ["SCHEMA_VERSION", "PostgreSQLLedgerFactory", "PostgreSQLStorage"]
 
@@ -179,7 +179,8 @@ class PostgreSQLStorage:
             SchemaMismatchError: its schema is older or newer than this jobledger's.
         """
         self._require_schema_once()
-        connection, begun = self._begin(BEGIN_READING, READ_PATIENCE_SECONDS)
+        begin = self.place.statement(BEGIN_READING)
+        connection, begun = self._begin(lambda each: each.execute(begin, prepare=False), READ_PATIENCE_SECONDS)
         try:
             begun.nextset()
             [(horizon,)] = begun.fetchall()
@@ -209,7 +210,8 @@ class PostgreSQLStorage:
         if getattr(self._here, "is_writing", False):
             problem = "this thread is in a transaction of the same store; write after it has ended"
             raise InvalidRequestError("inside", problem)
-        own, _ = self._begin(BEGIN_WRITING, patience.total_seconds(), lock_ms=lock_ms)
+        begin = self.place.statement(BEGIN_WRITING).replace(b"%(lock_ms)s", str(lock_ms).encode())
+        own, _ = self._begin(lambda connection: command(connection, begin), patience.total_seconds())
         self._here.is_writing = True
         session = PostgreSQLSession(own.cursor(binary=True), self.place, is_own=True)
         try:
@@ -243,24 +245,19 @@ class PostgreSQLStorage:
 
     def _commit(self, own: Connection) -> None:
         try:
-            ended = own.execute("COMMIT", prepare=False)
+            ended = command(own, b"COMMIT")
         except psycopg.Error as error:
             raise after_commit(error, self.place.named) from error
-        if ended.statusmessage != "COMMIT":
+        if ended != "COMMIT":
             reason = f"{self.place.named} rolled the transaction back"
             raise StoreUnavailableError(reason)
 
-    def _begin(
-        self, statement: LiteralString, patience: float, **settings: int
-    ) -> tuple[Connection, psycopg.Cursor[TupleRow]]:
+    def _begin(self, begin: Callable[[Connection], Begun], patience: float) -> tuple[Connection, Begun]:
         """Borrow a connection and begin on it; one that broke while it lay idle is no reason to fail.
 
         Raises:
             StoreUnavailableError: no connection was to be had within ``patience`` seconds, or the server refused.
         """
-        begin = self.place.statement(statement)
-        for name, value in settings.items():
-            begin = begin.replace(f"%({name})s".encode(), str(value).encode())
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -268,7 +265,7 @@ class PostgreSQLStorage:
             except psycopg.Error as error:
                 raise failure(error, self.place.named) from error
             try:
-                return connection, connection.execute(begin, prepare=False)
+                return connection, begin(connection)
             except BaseException as error:
                 self._give_back(connection)
                 if not isinstance(error, psycopg.Error):

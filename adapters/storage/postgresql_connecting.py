@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import psycopg
+from psycopg import generators
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import ExecStatus
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import ConnectionPool
 
@@ -143,6 +145,23 @@ def configure(connection: Connection) -> None:
     [(session,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
     if session != connection.info.backend_pid:
         connection.prepare_threshold = None  # a pooler stands between, and every transaction may meet another session
+
+
+def command(connection: Connection, statements: bytes) -> str:
+    """Execute statements without arguments and rows by the shortest way; answers the tag of the last one.
+
+    A cursor costs the client as much again as the statement does, and every transaction begins and ends.
+
+    Raises:
+        psycopg.Error: a statement failed, or the connection is broken.
+    """
+    with connection.lock:
+        connection.pgconn.send_query(statements)
+        results = connection.wait(generators.execute(connection.pgconn))
+    for result in results:
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(result, connection.info.encoding)
+    return (results[-1].command_status or b"").decode()
 
 
 class Pool:

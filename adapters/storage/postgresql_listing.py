@@ -189,8 +189,8 @@ class PostgreSQLLister(PostgreSQLJobReader):
         UNION
         (
             SELECT s.job_id FROM jobledger.job_status AS s
-            LEFT JOIN jobledger.job_lease AS l ON l.job_id = s.job_id
-            WHERE s.namespace = %(namespace)s AND s.state = 'running' AND s.job_id > %(after)s AND l.job_id IS NULL
+            WHERE s.namespace = %(namespace)s AND s.state = 'running' AND s.job_id > %(after)s
+                AND NOT EXISTS (SELECT 1 FROM jobledger.job_lease AS l WHERE l.job_id = s.job_id OFFSET 0)
             ORDER BY s.job_id LIMIT %(limit)s
         )
         ORDER BY job_id LIMIT %(limit)s

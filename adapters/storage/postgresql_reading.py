@@ -34,9 +34,13 @@ SELECT_STATUS: Final[LiteralString] = """
         CASE WHEN l.generation IS NULL THEN 0 ELSE coalesce(g.epoch, 1) END
 """
 
+# Each by its key: a plan that was made while a table was empty may join by reading all of it for each row.
 JOIN_LEASE: Final[LiteralString] = """
-    LEFT JOIN jobledger.job_lease AS l ON l.job_id = s.job_id
-    LEFT JOIN jobledger.worker_group AS g ON g.namespace = l.namespace AND g.name = l.worker_group
+    LEFT JOIN LATERAL (SELECT * FROM jobledger.job_lease AS l WHERE l.job_id = s.job_id OFFSET 0) AS l ON true
+    LEFT JOIN LATERAL (
+        SELECT g.epoch FROM jobledger.worker_group AS g
+        WHERE g.namespace = l.namespace AND g.name = l.worker_group OFFSET 0
+    ) AS g ON true
 """
 
 SELECT_RECORD: Final[LiteralString] = """

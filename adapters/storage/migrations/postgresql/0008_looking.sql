@@ -1,0 +1,63 @@
+-- Looking for work costs what is found, also where a plan was made while the store was empty: each lease, group and job
+-- is looked up by its key (LATERAL with OFFSET 0), never by a join that might read all of one side for each of the other.
+
+CREATE OR REPLACE FUNCTION jobledger.candidates(
+    in_namespace text, in_queues text[], in_kinds text[], in_now bigint, in_limit bigint
+) RETURNS TABLE (job_id text, claimable text) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT found.job_id, found.claimable FROM (
+        SELECT d.job_id, 'when_ready'::text AS claimable, d.priority, d.ready_at_us, d.position
+        FROM jobledger.due(in_namespace, in_queues, in_kinds, in_now, in_limit) AS d
+        UNION ALL
+        SELECT s.job_id, s.claimable, s.priority, s.ready_at_us, s.position
+        FROM (SELECT DISTINCT unnest(in_queues)) AS q (queue)
+        CROSS JOIN LATERAL (
+            SELECT * FROM jobledger.job_status AS s
+            WHERE s.namespace = in_namespace AND s.queue = q.queue AND s.claimable IN ('when_dead', 'when_fenced')
+                AND (in_kinds IS NULL OR s.kind = ANY (in_kinds))
+            OFFSET 0
+        ) AS s
+        CROSS JOIN LATERAL (SELECT * FROM jobledger.job_lease AS l WHERE l.job_id = s.job_id OFFSET 0) AS l
+        LEFT JOIN LATERAL (
+            SELECT g.epoch FROM jobledger.worker_group AS g
+            WHERE g.namespace = l.namespace AND g.name = l.worker_group OFFSET 0
+        ) AS g ON true
+        WHERE l.epoch <> coalesce(g.epoch, 1) OR (l.expires_at_us <= in_now AND s.claimable = 'when_dead')
+    ) AS found
+    ORDER BY found.priority DESC, found.ready_at_us, found.position LIMIT in_limit;
+END $$;
+
+-- The same for a claim: only those that nobody else is writing, locked, and never more than asked for. The best are looked
+-- at first; where others have taken all of them, a wider look follows. What changed since the look is passed over too.
+CREATE OR REPLACE FUNCTION jobledger.free_candidates(
+    in_namespace text, in_queues text[], in_kinds text[], in_now bigint, in_limit bigint
+) RETURNS SETOF text LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    wide bigint := in_limit;
+    seen text[];
+    states text[];
+    taken text[];
+BEGIN
+    LOOP
+        SELECT array_agg(c.job_id ORDER BY c.place), array_agg(c.claimable ORDER BY c.place) INTO seen, states
+        FROM jobledger.candidates(in_namespace, in_queues, in_kinds, in_now, wide) WITH ORDINALITY
+            AS c (job_id, claimable, place);
+        -- One after the other, in the order of the arrays: to sort them would lock those that are not asked for.
+        taken := ARRAY(
+            SELECT s.job_id FROM unnest(seen, states) AS c (job_id, claimable)
+            CROSS JOIN LATERAL (
+                SELECT s.job_id FROM jobledger.job_status AS s
+                WHERE s.job_id = c.job_id AND s.claimable = c.claimable FOR NO KEY UPDATE SKIP LOCKED
+            ) AS s
+            LIMIT in_limit
+        );
+        EXIT WHEN cardinality(taken) = in_limit OR cardinality(seen) IS NULL OR cardinality(seen) < wide;
+        wide := wide * 4;
+    END LOOP;
+    RETURN QUERY SELECT unnest(taken);
+END $$;
