@@ -120,7 +120,8 @@ class AppendCall:
 def append_call(appends: Sequence[Append], *, is_locked: bool) -> AppendCall:
     """The call for appends that touch no job, resource or submission twice; it names only what some of them has."""
     if is_locked and len(appends) == 1 and _is_plain(appends[0]):
-        return AppendCall(APPEND_ONE, _plain(appends[0]))
+        [append] = appends
+        return AppendCall(APPEND_ONE, _plain(append)) if append.guard.sequence else AppendCall(CREATE_ONE, _new(append))
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
     for place, append in enumerate(appends, start=1):
         if append.guard.sequence == 0:
@@ -148,15 +149,40 @@ APPEND_ONE: Final[LiteralString] = """
 """
 
 
+CREATE_ONE: Final[LiteralString] = """
+    SELECT ARRAY[jobledger.create_one(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17
+    )]
+"""
+
+
 def _is_plain(append: Append) -> bool:
-    """Whether an append is what most calls are: one event at most, of a job that is there, and nothing beside it."""
-    is_alone = len(append.records) <= 1 and len(append.guard.epochs) <= 1 and append.guard.sequence > 0
-    has_more = append.unit or append.effects or append.bodies or append.dropped or append.snapshots or append.inherit
-    return is_alone and not has_more
+    """Whether an append is what most calls are: one event at most, and nothing beside the job's state and lease."""
+    if append.unit or append.effects or append.bodies or append.dropped or append.snapshots or append.inherit:
+        return False
+    if append.guard.sequence == 0:
+        has_more = append.job.labels or append.job.submission or append.lease or append.guard.epochs
+        return len(append.records) == 1 and not has_more
+    return len(append.records) <= 1 and len(append.guard.epochs) <= 1
+
+
+def _new(append: Append) -> list[Any]:
+    """The arguments of the function for such an append of a new job."""
+    job, [record] = append.job, append.records
+    place = job.id, job.namespace, job.owner, job.key, job.kind, job.queue, integer(job.priority)
+    event = integer(to_us(job.created_at)), record.topic, record.state, record.command_id
+    return [*place, *_row(append), *event]
+
+
+def _row(append: Append) -> tuple[Any, ...]:
+    """What a status row has of a job's new state."""
+    job = append.job
+    ready = integer(ready_at_us(job, append.claimable))
+    return str(job.state), str(append.claimable), ready, job.hold is not None, append.head, encode_job(job)
 
 
 def _plain(append: Append) -> list[Any]:
-    """The arguments of the function for such an append."""
+    """The arguments of the function for such an append of a job that is there."""
     job, guard = append.job, append.guard
     seen = None if guard.seen_expiry is None else integer(to_us(guard.seen_expiry))
     expected = integer(guard.sequence), integer(guard.live_generation), seen, integer(guard.step)
@@ -164,9 +190,7 @@ def _plain(append: Append) -> list[Any]:
     moment = integer(job.sequence), integer(to_us(job.updated_at)), group, integer(epoch)
     status: tuple[Any, ...] = (None,) * 9
     for record in append.records:
-        ready = integer(ready_at_us(job, append.claimable))
-        state = str(job.state), str(append.claimable), ready, job.hold is not None
-        status = *state, append.head, encode_job(job), record.topic, record.state, record.command_id
+        status = *_row(append), record.topic, record.state, record.command_id
     generation, expiry, step, lease_group, lease_epoch = _lease(append)
     lease = integer(generation), integer(expiry), integer(step), lease_group, integer(lease_epoch)
     return [job.id, job.namespace, *expected, *moment, *status, *lease]

@@ -61,3 +61,39 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT unnest(taken);
 END $$;
+
+-- The append of one new job that most creates are: its first event, and nothing beside it. Whoever creates the same job
+-- meanwhile lets this fail, and its caller begins anew.
+CREATE FUNCTION jobledger.create_one(
+    in_job text, in_namespace text, in_owner text, in_key text, in_kind text, in_queue text, in_priority bigint,
+    in_state text, in_claimable text, in_ready bigint, in_held boolean, in_head text, in_status bytea,
+    in_created bigint, in_topic text, in_event bytea, in_command text
+) RETURNS text LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
+DECLARE
+    drawn bigint;
+BEGIN
+    IF EXISTS (SELECT 1 FROM jobledger.job_status AS s WHERE s.job_id = in_job) THEN
+        RETURN 'sequence';
+    END IF;
+    IF EXISTS (
+        SELECT 1 FROM jobledger.stored_events AS x WHERE x.originator_id = in_job AND x.originator_version = 1
+    ) THEN
+        RETURN 'records';
+    END IF;
+    drawn := (jobledger.draw(1))[1];
+    INSERT INTO jobledger.job_status (
+        job_id, position, namespace, queue, kind, priority, state, claimable, ready_at_us, is_held,
+        sequence, head, updated_at_us, job
+    ) VALUES (
+        in_job, drawn, in_namespace, in_queue, in_kind, in_priority, in_state, in_claimable, in_ready, in_held,
+        1, in_head, in_created, in_status
+    );
+    INSERT INTO jobledger.job (position, job_id, namespace, owner, key, kind, queue, priority, created_at_us)
+    VALUES (drawn, in_job, in_namespace, in_owner, in_key, in_kind, in_queue, in_priority, in_created);
+    INSERT INTO jobledger.stored_events
+        (originator_id, originator_version, topic, state, command_id, notification_id)
+    VALUES (in_job, 1, in_topic, in_event, in_command, drawn);
+    RETURN NULL;
+END $$;
