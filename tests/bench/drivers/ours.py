@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count as numbers
 
+import psycopg
+
 from jobledger import Completion, JobHost, JobRequest, JobStore, Lease, durable_job
 from tests.bench.drivers.driving import Answer, Command, Drain, batches, commands_of, main, timed
 
@@ -28,9 +30,9 @@ async def noop(i: int) -> None:
 class Ours:
     """The measures of one open store."""
 
-    def __init__(self, store: JobStore) -> None:
-        """Measure this store."""
-        self.store = store
+    def __init__(self, store: JobStore, url: str = "") -> None:
+        """Measure this store, which is at ``url``."""
+        self.store, self.url = store, url
         self.keys = numbers()
 
     def _requests(self, count: int, kind: str = "noop") -> list[JobRequest]:
@@ -80,6 +82,12 @@ class Ours:
                     raise result
                 drained.note()
         return drained.answer()
+
+    def drain_held(self, count: int) -> Answer:
+        """As ``drain_calls``, while somebody's old snapshot keeps every dead row from being cleared."""
+        with psycopg.connect(self.url, options="-c default_transaction_isolation=repeatable\\ read") as old:
+            old.execute("SELECT 1")
+            return self.drain_calls(count)
 
     def create_and_drain(self, count: int) -> Answer:
         """Jobs made one by one while a host runs them, until the last of them is complete."""
@@ -154,7 +162,7 @@ class Ours:
 @asynccontextmanager
 async def opening(url: str) -> AsyncGenerator[Mapping[str, Command]]:
     store = JobStore.open(url, migrate=True)
-    yield commands_of(Ours(store))
+    yield commands_of(Ours(store, url))
     await asyncio.to_thread(store.close)
 
 
