@@ -62,6 +62,26 @@ BEGIN
     RETURN QUERY SELECT unnest(taken);
 END $$;
 
+CREATE OR REPLACE FUNCTION jobledger.dead_in(
+    in_namespace text, in_queue text, in_kinds text[], in_now bigint, in_limit bigint
+) RETURNS TABLE (job_id text, priority bigint, ready_at_us bigint, "position" bigint) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT s.job_id, s.priority, s.ready_at_us, s.position
+    FROM jobledger.job_status AS s
+    CROSS JOIN LATERAL (SELECT * FROM jobledger.job_lease AS l WHERE l.job_id = s.job_id OFFSET 0) AS l
+    LEFT JOIN LATERAL (
+        SELECT g.epoch FROM jobledger.worker_group AS g
+        WHERE g.namespace = l.namespace AND g.name = l.worker_group OFFSET 0
+    ) AS g ON true
+    WHERE s.namespace = in_namespace AND s.queue = in_queue AND s.claimable IN ('when_dead', 'when_fenced')
+        AND (in_kinds IS NULL OR s.kind = ANY (in_kinds))
+        AND (l.epoch <> coalesce(g.epoch, 1) OR (l.expires_at_us <= in_now AND s.claimable = 'when_dead'))
+    ORDER BY s.priority DESC, s.ready_at_us, s.position LIMIT in_limit;
+END $$;
+
 -- The append of one new job that most creates are: its first event, and nothing beside it. Whoever creates the same job
 -- meanwhile lets this fail, and its caller begins anew.
 CREATE FUNCTION jobledger.create_one(
