@@ -1,3 +1,4 @@
+-- Single calls: what looks for work, and what makes one job.
 -- Looking for work costs what is found, also where a plan was made while the store was empty: each lease, group and job
 -- is looked up by its key (LATERAL with OFFSET 0), never by a join that might read all of one side for each of the other.
 
