@@ -44,7 +44,6 @@ POSTGRESQL = (
     ),
     Measure("drain-calls", "drain_calls", 20_000, "drain by batches of calls, no host", before=20_000),
     Measure("drain-held", "drain_held", 20_000, "the same beside an old snapshot", before=20_000),
-    Measure("pickup", "pickups", 200, "idle pick-ups, one after the other", bar=200),
     Measure(
         "append",
         "append_one",
