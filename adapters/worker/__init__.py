@@ -3,6 +3,7 @@
 from jobledger.adapters.worker.awaiting import AsyncJobContext
 from jobledger.adapters.worker.context import JobContext
 from jobledger.adapters.worker.current import job_context
+from jobledger.adapters.worker.depending import Depends
 from jobledger.adapters.worker.hooks import checkpoint, progress, restore
 from jobledger.adapters.worker.host import HostState, JobHost
 from jobledger.adapters.worker.logs import JobLogFields
@@ -14,6 +15,7 @@ from jobledger.adapters.worker.unwinding import JobCancelled, JobParked, LeaseLo
 __all__ = [
     "AsyncJobContext",
     "Defer",
+    "Depends",
     "DrainReport",
     "DrainedAttempt",
     "HostState",

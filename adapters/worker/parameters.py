@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +12,7 @@ from pydantic.errors import PydanticUserError
 
 from jobledger.adapters.worker.awaiting import AsyncJobContext
 from jobledger.adapters.worker.context import JobContext
+from jobledger.adapters.worker.depending import Depends, need_of
 from jobledger.adapters.worker.places import meaning, mistake
 from jobledger.adapters.worker.storable import load
 from jobledger.domain.values import Json
@@ -55,12 +56,13 @@ class Parameters:
 
     A payload that is an object gives the fields by name. One that is no object is the value of the only parameter there
     is. ``null`` is an object without fields, unless the only parameter must be given. A handler without payload
-    parameters is not held to the payload: it reads ``JobContext.payload``.
+    parameters is not held to the payload: it reads ``JobContext.payload``. What it ``needs`` comes from providers.
     """
 
     context: str | None
     fields: Mapping[str, Field]
     others: Field | None
+    needs: Mapping[str, Depends] = field(default_factory=dict[str, Depends])
 
     def bind(self, payload: Json) -> dict[str, Any]:
         """The arguments for a payload.
@@ -76,16 +78,18 @@ class Parameters:
         ]
         arguments: dict[str, Any] = {}
         for name, value in given.items():
-            field = self.fields.get(name, self.others)
-            if field is None:
+            taken = self.fields.get(name, self.others)
+            if taken is None:
                 problems.append(f"{name!r} is unknown")
                 continue
             try:
-                arguments[name] = field.read(value)
+                arguments[name] = taken.read(value)
             except ValidationError as error:
                 problems.append(_sentence(name, error))
             if name == self.context:
                 problems.append(f"{name!r} is the name of the handler's context")
+            if name in self.needs:
+                problems.append(f"{name!r} is given to the handler by its host")
         if problems:
             raise PayloadMisfitError("; ".join(problems))
         return arguments
@@ -120,8 +124,12 @@ def parameters_of(function: Any, names: Mapping[str, Any], *, owner: type | None
     if parameters and _is_context(parameters[0], function, names, owner=owner, is_async=is_async):
         context = parameters.pop(0).name
     fields: dict[str, Field] = {}
+    needs: dict[str, Depends] = {}
     others = None
     for parameter in parameters:
+        if need := _need(parameter, function, names, owner):
+            needs[parameter.name] = need
+            continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             others = _field(parameter, function, names, owner)
         elif parameter.kind in _NAMED:
@@ -129,7 +137,7 @@ def parameters_of(function: Any, names: Mapping[str, Any], *, owner: type | None
         else:
             problem = f"{parameter.name!r} cannot be given by name; payload fields are: take it as a plain parameter"
             raise mistake(function, problem, owner=owner)
-    return Parameters(context, fields, others)
+    return Parameters(context, fields, others, needs)
 
 
 def _is_context(
@@ -144,6 +152,12 @@ def _is_context(
     if kind is AsyncJobContext and not is_async:
         raise mistake(function, "only an async handler is given an AsyncJobContext; annotate JobContext", owner=owner)
     return kind in (JobContext, AsyncJobContext)
+
+
+def _need(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any], owner: type | None) -> Depends | None:
+    if parameter.kind not in _NAMED or parameter.annotation is inspect.Parameter.empty:
+        return None
+    return need_of(parameter, meaning(parameter.annotation, function, names), function, owner)
 
 
 def _field(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any], owner: type | None) -> Field:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobledger.adapters.worker import (
         AsyncJobContext,
         Defer,
+        Depends,
         DrainReport,
         JobCancelled,
         JobContext,
@@ -81,6 +82,7 @@ _HOMES = {
     "jobledger.adapters.worker": (
         "AsyncJobContext",
         "Defer",
+        "Depends",
         "DrainReport",
         "JobCancelled",
         "JobContext",
@@ -152,6 +154,7 @@ __all__ = [
     "Controls",
     "CreateReceipt",
     "Defer",
+    "Depends",
     "DrainReport",
     "Dropped",
     "DurableJobs",

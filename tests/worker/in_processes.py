@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from jobledger import (
     AsyncJobContext,
     Defer,
+    Depends,
     JobCancelled,
     JobContext,
     Partial,
@@ -29,6 +31,17 @@ from jobledger import (
 )
 from jobledger.domain.decisions.working import Effect
 from jobledger.domain.errors import RefusedError
+
+
+def makes_a_number() -> Iterator[int]:
+    """What a handler in a process depends on: the number of that process."""
+    yield os.getpid()
+
+
+@durable_job("depends", executor="process", policy="steady")
+def depends(number: Annotated[int, Depends(makes_a_number)]) -> bool:
+    """Whether its provider was called in its own process."""
+    return number == os.getpid()
 
 
 def burn(seconds: float) -> int:

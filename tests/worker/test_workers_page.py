@@ -5,16 +5,45 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from jobledger import JobContext
+from jobledger import JobContext, JobStore, State
+from tests.worker.hosting import ran
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "workers.md").read_text(encoding="utf-8")
 
 
+BLOCKS: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def block(word: str) -> str:
+    """The one block of code that names something."""
+    [found] = [each for each in BLOCKS if word in each]
+    return str(found)
+
+
+def test_its_limits_are_set_as_they_stand(memory: JobStore) -> None:
+    exec(block("queues.limit"), {"store": memory})  # noqa: S102  # the page's own code
+
+    assert memory.queues.get("index").limits.running_max == 8
+    assert memory.queues.get("index").is_held
+
+
+def test_its_dependency_is_made_as_it_stands(memory: JobStore) -> None:
+    class Pool(AbstractContextManager["Pool"]):
+        def __exit__(self, *_: object) -> None:
+            """Close."""
+
+    names: dict[str, Any] = {"Pool": Pool, "open_pool": Pool}
+    exec(block("Depends(make_pool)"), names)  # noqa: S102  # the page's own code
+
+    assert ran(memory, names["import_rows"], "import", {"day": "monday"}).state is State.COMPLETE
+
+
 def test_its_handler_and_its_test_run_as_they_stand(tmp_path: Path) -> None:
-    handler, _, test = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    handler, *_, test = BLOCKS
     given = "from jobledger import Policy\ndef rebuild_batch(partition: str, number: int) -> int: return number\n"
     program = f"{given}{handler}{test}\ntest_a_rebuild_goes_on_after_a_crash()\n"
     (tmp_path / "page.py").write_text(program, encoding="utf-8")
