@@ -227,11 +227,29 @@ class JobReads(ProjectionReads):
             is_held=held,
         )
 
-    def counts(self, *, owner: str | None = None, queue: str | None = None) -> Mapping[State, int]:
-        """How many jobs stand in each state (every state is there, also with 0)."""
+    def counts(
+        self, *, owner: str | None = None, queue: str | None = None, at_most: int | None = None
+    ) -> Mapping[State, int]:
+        """How many jobs stand in each state (every state is there, also with 0).
+
+        They are exact, and take as long as there are jobs. With ``at_most`` none is counted further: that number then
+        means "at least". ``totals`` has exact numbers at once, as of a place in the feed.
+        """
+        if at_most is not None:
+            return self._counted(_text("owner", owner), _text("queue", queue), at_most)
         with self._setting.storage.reading() as reader:
             found = reader.counts(self._setting.namespace, _text("owner", owner), _text("queue", queue))
         return {state: found.get(state, 0) for state in State}
+
+    def _counted(self, owner: str | None, queue: str | None, at_most: int) -> Mapping[State, int]:
+        limit = require_integer("at_most", at_most, 1, INTEGER_MAX)
+        with self._setting.storage.reading() as reader:
+            return {
+                state: reader.count(
+                    JobFilter(namespace=self._setting.namespace, owner=owner, queue=queue, state=state), limit
+                )
+                for state in State
+            }
 
     def feed(
         self, *, after: str | None = None, limit: int = 100, topics: Sequence[str] = (), owner: str | None = None

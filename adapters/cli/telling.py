@@ -19,6 +19,7 @@ from jobledger.adapters.terminal.texts import compact, instant, many, visible
 from jobledger.projections.story import lasted
 
 if TYPE_CHECKING:
+    from jobledger.domain.values import Json
     from jobledger.projections.story import Sentence
 
 
@@ -83,6 +84,13 @@ def diff(
         found = store.diff(job_id, first, second)
     built = table("field", f"at {first}", f"at {second}", whole=("field",))
     for each in found:
-        built.add_row(each.field, Text(compact(each.told)), Text(compact(each.folded)))
+        built.add_row(each.field, Text(_told(each.told)), Text(_told(each.folded)))
     answer = [{"field": each.field, "first": each.told, "second": each.folded} for each in found]
     desk.answer({"job_id": job_id, "first": first, "second": second, "differences": answer}, built)
+
+
+def _told(value: Json) -> str:
+    """A field of a state for people: a stored value itself, or how much is kept aside under which digest."""
+    if not isinstance(value, dict) or set(value) != {"size", "value", "digest"}:
+        return compact(value)
+    return f"({value['size']:,} bytes, digest {value['digest'][:12]}…)" if value["digest"] else compact(value["value"])

@@ -325,9 +325,11 @@ class RemoteStore(RemoteWork, RemoteProjections, AbstractContextManager["RemoteS
         )
         return page.answer()
 
-    def counts(self, *, owner: str | None = None, queue: str | None = None) -> Mapping[State, int]:
-        """How many jobs stand in each state."""
-        return self._line.get(CountsOut, "/counts", owner=owner, queue=queue).answer()
+    def counts(
+        self, *, owner: str | None = None, queue: str | None = None, at_most: int | None = None
+    ) -> Mapping[State, int]:
+        """How many jobs stand in each state; see ``JobStore.counts``."""
+        return self._line.get(CountsOut, "/counts", owner=owner, queue=queue, at_most=at_most).answer()
 
     def feed(
         self,

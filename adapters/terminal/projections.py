@@ -113,7 +113,7 @@ def _footer(page: Any) -> list[RenderableType]:
         lines.append(f"there are more: --cursor {page.next_cursor}")
     status: ProjectionStatus = page.as_of
     if status.advice:
-        lines.append(f"this is what {status.name} had read when it stopped: {status.advice}")
+        lines.append(f"{status.name}: {status.advice}")
     elif status.lag_events:
         behind = f"{many(status.lag_events, 'event')} ({span(status.lag)}) behind"
         lines.append(f"{behind}; to catch up: jobledger projections run {status.name}")

@@ -64,12 +64,18 @@ if TYPE_CHECKING:
     from jobledger.projections.auditing import RebuildReport
     from jobledger.projections.bundles import ExportReport
     from jobledger.projections.checking import Replay
+    from jobledger.projections.histograms import Histogram
+    from jobledger.projections.operators import OperatorAction
     from jobledger.projections.pages import JobPage, UnitPage
+    from jobledger.projections.projected import OperatorPage, Paces, TotalsPage, WorkerPage
     from jobledger.projections.queues import QueuePage, QueueWindow
     from jobledger.projections.rules import Problem
     from jobledger.projections.schedules import SchedulePage, ScheduleWindow
+    from jobledger.projections.standings import ProjectionStatus
     from jobledger.projections.timeline import Timeline
+    from jobledger.projections.totals import Pace, Total
     from jobledger.projections.windows import EventWindow, Feed, FeedEntry
+    from jobledger.projections.workers import HeldLease, LostLease, WorkerStatus
 
 __version__ = version("jobledger")
 
@@ -133,12 +139,18 @@ _HOMES = {
     "jobledger.projections.auditing": ("RebuildReport",),
     "jobledger.projections.bundles": ("ExportReport",),
     "jobledger.projections.checking": ("Replay",),
+    "jobledger.projections.histograms": ("Histogram",),
+    "jobledger.projections.operators": ("OperatorAction",),
     "jobledger.projections.pages": ("JobPage", "UnitPage"),
+    "jobledger.projections.projected": ("OperatorPage", "Paces", "TotalsPage", "WorkerPage"),
     "jobledger.projections.queues": ("QueuePage", "QueueWindow"),
     "jobledger.projections.rules": ("Problem",),
     "jobledger.projections.schedules": ("SchedulePage", "ScheduleWindow"),
+    "jobledger.projections.standings": ("ProjectionStatus",),
     "jobledger.projections.timeline": ("Timeline",),
+    "jobledger.projections.totals": ("Pace", "Total"),
     "jobledger.projections.windows": ("EventWindow", "Feed", "FeedEntry"),
+    "jobledger.projections.workers": ("HeldLease", "LostLease", "WorkerStatus"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -166,6 +178,8 @@ __all__ = [
     "FeedEntry",
     "Fence",
     "FiringReport",
+    "HeldLease",
+    "Histogram",
     "JobCancelled",
     "JobClient",
     "JobContext",
@@ -179,12 +193,18 @@ __all__ = [
     "JobledgerError",
     "Lease",
     "LeaseLost",
+    "LostLease",
     "ManualClock",
+    "OperatorAction",
+    "OperatorPage",
     "Outcome",
+    "Pace",
+    "Paces",
     "Partial",
     "Policy",
     "Problem",
     "Progress",
+    "ProjectionStatus",
     "Proof",
     "QueueLimits",
     "QueuePage",
@@ -206,10 +226,14 @@ __all__ = [
     "ScheduleWindow",
     "State",
     "Timeline",
+    "Total",
+    "TotalsPage",
     "Unavailable",
     "UnitPage",
     "UnitReceipt",
     "Verification",
+    "WorkerPage",
+    "WorkerStatus",
     "__version__",
     "checkpoint",
     "durable_job",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -65,6 +66,10 @@ def measure(size: float = 1.0) -> list[Figure]:
                 _timed("import", events, lambda: store.import_bundle(bundle)),
                 _timed("verify a store", events, verify, 50_000),
                 _timed("rebuild status", events, lambda: store.rebuild("status"), 20_000),
+                *(
+                    _timed(f"rebuild {name}", events, partial(store.rebuild, name), 20_000)
+                    for name in ("totals", "workers", "operators")
+                ),
                 _timed("replay a store", events, replay),
                 _timed("anchor", events, store.anchor),
                 _timed("export", events, lambda: store.export(bundle)),

@@ -81,3 +81,18 @@ def test_a_difference_is_shown_by_its_field(desk: Desk, hostile_job: str) -> Non
     assert "hold" in shown.out
     assert {each["field"] for each in desk("diff", hostile_job, "4", "5", "--json").document["differences"]} >= {"hold"}
     assert desk("diff", hostile_job, "1", "99").code == 1
+
+
+def test_a_difference_shows_values_as_they_are(desk: Desk) -> None:
+    """Not how they are stored; one that is kept aside is told by its size and digest."""
+    job_id = desk.job()
+    with desk.store() as store:
+        lease = store.claim(job_id, worker="w")
+        store.checkpoint(lease.fence, {"next": 1})
+        store.checkpoint(lease.fence, {"rows": "x" * 5_000})
+
+    small, large = desk("diff", job_id, "2", "3"), desk("diff", job_id, "3", "4")
+
+    assert '{"next":1}' in small.out
+    assert "digest" not in small.out
+    assert "(5,011 bytes, digest " in large.out

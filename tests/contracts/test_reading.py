@@ -244,3 +244,17 @@ def test_filters_are_checked_like_what_they_are_compared_with(store: JobStore) -
     for wrong_label in (3, ("a",), ("a", 3), ["a", "b"]):
         refuses("invalid_request", store.jobs, label=wrong_label)
     refuses("invalid_request", store.jobs, owner=3)
+
+
+def test_counts_are_exact_or_go_no_further_than_asked(store: JobStore) -> None:
+    """A number that reaches the bound means "at least"; what is below it is exact."""
+    for number in range(5):
+        created(store, f"k{number}", owner="team" if number else "other")
+    running(store, "r")
+
+    assert store.counts()[State.QUEUED] == 5
+    capped = store.counts(at_most=3)
+    assert (capped[State.QUEUED], capped[State.RUNNING], capped[State.FAILED]) == (3, 1, 0)
+    assert set(capped) == set(State)
+    assert store.counts(owner="other", at_most=3)[State.QUEUED] == 1
+    refuses("invalid_request", store.counts, at_most=0)

@@ -42,7 +42,7 @@ from jobledger.adapters.wire.histories import (
     VerificationOut,
 )
 from jobledger.adapters.wire.jobs import CountsOut, FoundOut, JobPageOut, JobStatusOut
-from jobledger.domain.bounds import NAME_CHARACTERS_MAX
+from jobledger.domain.bounds import INTEGER_MAX, NAME_CHARACTERS_MAX
 from jobledger.domain.job import State
 from jobledger.projections.cursors import CURSOR_CHARACTERS_MAX
 
@@ -104,9 +104,17 @@ def find_job(face: Face, caller: Reader, key: NameQuery, owner: OptionalName = N
 
 
 @routes.get("/counts", responses=documented())
-def count_jobs(face: Face, caller: Reader, owner: OptionalName = None, queue: OptionalName = None) -> CountsOut:
-    """How many jobs stand in each state."""
-    return CountsOut.of(face.store.counts(owner=caller.owner_for(owner), queue=queue))
+def count_jobs(
+    face: Face,
+    caller: Reader,
+    owner: OptionalName = None,
+    queue: OptionalName = None,
+    at_most: Annotated[
+        int | None, Query(ge=1, le=INTEGER_MAX, description="Count none further; that number means: at least.")
+    ] = None,
+) -> CountsOut:
+    """How many jobs stand in each state: exactly, or as far as it is asked for."""
+    return CountsOut.of(face.store.counts(owner=caller.owner_for(owner), queue=queue, at_most=at_most))
 
 
 @routes.get("/jobs/{job_id}", responses=documented())
