@@ -381,8 +381,8 @@ def is_served(url: object) -> bool:
     return isinstance(url, str) and url.startswith(SCHEMES)
 
 
-def grant_roles(url: str) -> None:
-    """Make the roles of a PostgreSQL store, and give each the rights of its task.
+def grant_roles(url: str) -> list[str]:
+    """Make the roles of a PostgreSQL store, and give each the rights of its task; answers their names.
 
     Raises:
         InvalidRequestError: the store is no PostgreSQL database.
@@ -395,6 +395,7 @@ def grant_roles(url: str) -> None:
         storage.grant_roles()
     finally:
         storage.close()
+    return [f"{storage.place.schema}_{task}" for task in ("app", "reader", "retention")]
 
 
 def shown_url(url: str) -> str:

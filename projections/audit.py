@@ -18,7 +18,7 @@ from jobledger.domain.store.operating import group_stream
 from jobledger.domain.values import encode_json, is_body
 from jobledger.projections.queue_rules import check_queue
 from jobledger.projections.rules import Problem, Walk
-from jobledger.projections.schedule_rules import check_schedule, check_schedule_snapshot
+from jobledger.projections.schedule_rules import check_occurrence, check_schedule, check_schedule_snapshot
 from jobledger.projections.walking import ARCHIVED, GROUP, JOB, QUEUE, SCHEDULE, UNREADABLE, walk_all
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ def placed(reader: Reader, stream: str) -> Iterator[Positioned]:
     after = 0
     while page := reader.placed(stream, after=after, limit=PAGE):
         yield from page
+        if len(page) < PAGE:
+            return
         after = page[-1].record.sequence
 
 
@@ -273,6 +275,7 @@ def _check_rows(reader: Reader, walk: Walk, loaded: Loaded) -> None:
     if job.checkpoint and job.checkpoint.digest and reader.body(job.id, job.checkpoint.digest) is None:
         walk.report(job.checkpoint_sequence or 0, "body", "the bytes of its current checkpoint are missing")
     _check_kept(reader, walk, job)
+    check_occurrence(reader, walk)
     _check_units(reader, walk, job)
     _check_resources(reader, walk, job)
 

@@ -8,7 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from jobledger.domain.decisions.creating import job_id_of
-from jobledger.domain.errors import HistoryCorruptError
+from jobledger.domain.errors import HistoryCorruptError, UnknownSequenceError
+from jobledger.domain.history import read
+from jobledger.domain.replaying import sequence_at
 from jobledger.domain.schedule_events import (
     ScheduleChanged,
     ScheduleCreated,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from jobledger.domain.events import Event
     from jobledger.domain.history import RecordedEvent
+    from jobledger.domain.job import Job
     from jobledger.domain.ports import Reader
     from jobledger.projections.rules import Walk
 
@@ -229,6 +232,36 @@ def _check_jobs(reader: Reader, walk: Walk, state: ScheduleState, job_ids: Seque
             walk.report(walk.occurrences[job_id], "occurrence", f"its job {job_id} is not there")
         elif origin is None or (origin.how, origin.of) != ("occurrence", state.name):
             walk.report(walk.occurrences[job_id], "occurrence", f"job {job_id} is no occurrence of this schedule")
+
+
+def check_occurrence(reader: Reader, walk: Walk) -> None:
+    """A job that a schedule made is known to it: both were written in one transaction, at one instant of the clock.
+
+    A store that has nothing of the schedule, as after the import of single jobs, says nothing of it either.
+    """
+    job = walk.job
+    if job is None or job.origin is None or job.origin.how != "occurrence":
+        return
+    stream = schedule_stream(job.namespace, job.origin.of)
+    with suppress(HistoryCorruptError, UnknownSequenceError):  # the schedule's own stream is verified by itself
+        loaded = reader.schedules(job.namespace, [job.origin.of]).get(job.origin.of)
+        if loaded is None or _is_known(reader, stream, loaded.state.sequence, job):
+            return
+        walk.report(1, "occurrence", f"schedule {job.origin.of!r} does not know that it made this job")
+
+
+def _is_known(reader: Reader, stream: str, head: int, job: Job) -> bool:
+    """Whether one of the schedule's events at the instant of the job's creation made it."""
+    last = sequence_at(reader, stream, head, job.created_at)
+    while last > 0:
+        [stored] = reader.records(stream, after=last - 1, upto=last, limit=1)
+        event = read(stored).event
+        if event.at != job.created_at:
+            return False
+        if isinstance(event, ScheduleFired) and event.job_id == job.id:
+            return True
+        last -= 1
+    return False
 
 
 def _pages(items: Iterator[str]) -> Iterator[list[str]]:

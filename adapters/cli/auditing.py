@@ -166,15 +166,21 @@ def _verdict_lines(found: Verification) -> list[Any]:
 
 
 def _verify_all(desk: Desk, verifications: Iterable[Verification]) -> bool:
-    jobs = events = 0
+    jobs = events = anchored = 0
     broken: list[Verification] = []
     for found in verifications:
-        jobs, events = jobs + is_job(found.job_id), events + found.events
+        jobs += is_job(found.job_id)
+        if found.job_id:
+            events += found.events
+        else:
+            anchored += found.events
         if not found.ok:
             broken.append(found)
     broken.sort(key=lambda found: found.job_id)
     verdict = "ok" if not broken else f"{many(len(broken), 'stream')} NOT ok"
-    summary = Text(f"verify: {verdict} ({many(jobs, 'job')}, {many(events, 'event')})")
+    counted = [] if anchored and not events else [many(jobs, "job"), many(events, "event")]
+    counted += [f"{many(anchored, 'event')} held against anchors"] if anchored else []
+    summary = Text(f"verify: {verdict} ({', '.join(counted)})")
     lines = [verification_text(found) for found in broken]
     desk.answer(_verdict(broken, events, jobs), *lines, *([problems_table(broken)] if broken else []), summary)
     return not broken

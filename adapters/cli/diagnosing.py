@@ -21,7 +21,7 @@ from jobledger.adapters.bootstrap import JobStore, is_served, sqlite_path
 from jobledger.adapters.cli.diagnosing_server import schema, server
 from jobledger.adapters.cli.findings import Finding, Mark
 from jobledger.adapters.storage.sqlite_connecting import connect
-from jobledger.adapters.terminal.failing import CORRUPT, DONE, UNAVAILABLE
+from jobledger.adapters.terminal.failing import CORRUPT, DONE, UNAVAILABLE, met
 from jobledger.adapters.terminal.showing import table
 from jobledger.adapters.terminal.texts import age, many, span, visible
 from jobledger.domain.bounds import PAGE_MAX
@@ -188,7 +188,8 @@ def _safely(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         findings.extend(look())
     except CorruptError as error:
-        findings.append(Finding(check, "fail", str(error), is_corrupt=True))
+        is_corrupt = met(error)[0] == CORRUPT
+        findings.append(Finding(check, "fail", str(error), is_corrupt=is_corrupt))
     except (JobledgerError, sqlite3.Error, OSError) as error:
         findings.append(Finding(check, "fail", str(error)))
     return findings

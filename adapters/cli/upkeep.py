@@ -74,13 +74,13 @@ def migrate(
     """Make the store, or bring its schema up to date; safe to repeat, and for any number of processes at once."""
     with desk.migrated():
         pass
-    if roles:
-        grant_roles(desk.url)
+    granted = grant_roles(desk.url) if roles else []
     url = shown_url(desk.url)
     named = url if is_served(desk.url) else str(sqlite_path(desk.url))
     version = schema_version(desk)
-    answer = {"store": url, "schema": version}
-    desk.answer(answer, Text(f"the store {visible(named)} has schema version {version}, which is current"))
+    answer = {"store": url, "schema": version, "roles": granted}
+    lines = [Text(f"the roles {', '.join(map(visible, granted))} have their rights")] if roles else []
+    desk.answer(answer, Text(f"the store {visible(named)} has schema version {version}, which is current"), *lines)
 
 
 def schema_version(desk: Desk) -> int:

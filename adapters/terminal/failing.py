@@ -16,7 +16,14 @@ import typer
 from jobledger.adapters.terminal.documents import document, plain
 from jobledger.adapters.terminal.texts import visible
 from jobledger.domain.bounds import error_text
-from jobledger.domain.errors import CorruptError, InvalidError, JobledgerError, RefusedError, UnavailableError
+from jobledger.domain.errors import (
+    CorruptError,
+    InvalidError,
+    JobledgerError,
+    RefusedError,
+    SchemaMismatchError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,10 +108,20 @@ def family_of(error: JobledgerError) -> tuple[int, str]:
     return next((found for family, found in FAMILIES.items() if isinstance(error, family)), (FAULT, "fault"))
 
 
+def met(error: JobledgerError) -> tuple[int, str]:
+    """The exit code and the word of an error that was met: those of its family, but for a store without migration.
+
+    Such a store is not corrupt; it can be used as soon as the command that is named has run.
+    """
+    if isinstance(error, SchemaMismatchError) and error.found < error.wanted:
+        return UNAVAILABLE, "not migrated"
+    return family_of(error)
+
+
 def explain(error: BaseException, *, as_json: bool) -> int:
     """Tell what went wrong, on one line, and answer the exit code."""
     if isinstance(error, JobledgerError):
-        code, word = family_of(error)
+        code, word = met(error)
         return _tell(code, word, error.code, str(error), as_json=as_json, more=_fields(error))
     if isinstance(error, USAGE_ERRORS):
         return _tell(INVALID, "usage", "usage", _usage(error), as_json=as_json)

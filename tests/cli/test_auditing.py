@@ -105,7 +105,7 @@ def test_a_log_is_anchored_outside_and_held_against_it(desk: Desk, job_id: str, 
 
     assert (first.document["size"], second.document["size"]) == (2, 3)
     assert desk("verify", "--all", "--anchors", anchors, "--public-key", public).code == 0
-    assert desk("verify", "--anchors", anchors).out == "verify: ok (0 jobs, 0 events)\n"
+    assert desk("verify", "--anchors", anchors).out == "verify: ok (3 events held against anchors)\n"
     unsigned = desk("verify", "--anchors", anchors, "--public-key", "00" * 32, "--json")
     assert {problem["rule"] for problem in unsigned.document["problems"]} == {"signature"}
 

@@ -184,3 +184,24 @@ def test_an_unreadable_schedule_stops_no_other(tmp_path: Path, clock: ManualCloc
         assert report.fired == 2
         assert [name for name, _ in report.failed] == ["b"]
         refuses("history_corrupt", store.schedules.get, "b")
+
+
+def test_a_job_that_its_schedule_does_not_know_is_found(tmp_path: Path, clock: ManualClock) -> None:
+    """Each occurrence has its job, and each such job its place in its schedule's history."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with JobStore.open(url, clock=clock) as store:
+        for name in ("a", "s"):
+            put(store, name, overlap="allow")
+        clock.advance(MINUTE)
+        store.schedules.fire_due()
+        [job_id] = [job.job_id for job in store.jobs().jobs if job.origin and " of s " in job.origin]
+        assert all(found.ok for found in store.verify_all())
+    with sqlite3.connect(tmp_path / "jobs.db") as connection:
+        statement = (
+            'UPDATE stored_events SET state = replace(state, \'"of":"s"\', \'"of":"a"\') WHERE originator_id = ?'
+        )
+        assert connection.execute(statement, (job_id,)).rowcount == 1
+    connection.close()
+
+    with JobStore.open(url, clock=clock) as store:
+        assert "occurrence" in {problem.rule for problem in store.verify(job_id).problems}
