@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jobledger.domain.ports import Due, Reader, Storage
 
-EVENTS_OF_A_BATCH: Final = 300
+EVENTS_OF_A_BATCH: Final = 100
 """Once a transaction takes so many events out it takes no further job: nobody waits for it longer than milliseconds."""
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 EVENTS: Final = 100_000
 EVENTS_OF_A_JOB: Final = 50
+CLAIMS: Final = 1_000
+CLAIM_MS_MAX: Final = 20.0
 CHECKER: Final = Path(__file__).resolve().parent.parent.parent / "scripts" / "check_history"
 
 
@@ -45,6 +48,62 @@ class Figure:
     def is_met(self) -> bool:
         """Whether the bar is cleared; without one, it is."""
         return self.bar is None or self.rate >= self.bar
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """How long claims took, the 99th of a hundred in milliseconds: with the store to themselves, and beside an archive.
+
+    ``events`` were archived meanwhile, at ``rate`` a second by the clock.
+    """
+
+    alone_ms: float
+    beside_ms: float
+    events: int
+    rate: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the bar is cleared."""
+        return self.beside_ms <= CLAIM_MS_MAX
+
+
+def measure_claims(size: float = 1.0) -> Claims:
+    """Claim on a SQLite store while another process archives ``size`` times 100,000 events of ended jobs."""
+    with tempfile.TemporaryDirectory(prefix="jobledger-archive-") as folder:
+        path, bundle = Path(folder), Path(folder) / "all.jsonl"
+        with JobStore.open("memory:") as memory:
+            _filled(memory, max(1, int(size * EVENTS) // EVENTS_OF_A_JOB))
+            memory.export(bundle)
+        url = f"sqlite:///{path / 'jobs.db'}"
+        with JobStore.open(url) as store:
+            events = store.import_bundle(bundle).events
+            for number in range(100):
+                created = [JobRequest(owner="o", kind="claimed", key=f"{number}-{one}") for one in range(100)]
+                store.create_many(created)
+            alone = [_claim_seconds(store) for _ in range(CLAIMS)]
+            command = [sys.executable, "-m", "jobledger", "archive", "--older-than", "0s", "--limit", str(events)]
+            began, beside = time.perf_counter(), list[float]()
+            with subprocess.Popen([*command, "--store", url], stdout=subprocess.DEVNULL) as archiving:
+                while archiving.poll() is None:
+                    beside.append(_claim_seconds(store))
+            seconds = time.perf_counter() - began
+            assert archiving.returncode == 0
+    return Claims(_p99_ms(alone), _p99_ms(beside), events, events / seconds)
+
+
+def _claim_seconds(store: JobStore) -> float:
+    """The time of one claim; what was claimed stays so, and is pushed back by nobody for an hour."""
+    began = time.perf_counter()
+    leases = store.claim_next(worker="w", kinds=["claimed"], lease=3_600)
+    took = time.perf_counter() - began
+    for lease in leases:
+        store.pause(lease.fence)
+    return took
+
+
+def _p99_ms(seconds: list[float]) -> float:
+    return sorted(seconds)[len(seconds) * 99 // 100] * 1_000
 
 
 def measure(size: float = 1.0) -> list[Figure]:
@@ -74,6 +133,7 @@ def measure(size: float = 1.0) -> list[Figure]:
                 _timed("anchor", events, store.anchor),
                 _timed("export", events, lambda: store.export(bundle)),
                 _timed("export to zstd", events, lambda: store.export(path / "all.jsonl.zst")),
+                _timed("archive", events, lambda: store.archive(older_than=0, limit=events)),
             ]
 
         def verify_export() -> None:
@@ -127,3 +187,13 @@ def show_audit(console: Console, figures: list[Figure]) -> None:
         verdict = "" if figure.bar is None else "met" if figure.is_met else "NOT met"
         table.add_row(figure.name, f"{figure.rate:,.0f}", f"{figure.bar:,}" if figure.bar else "", verdict)
     console.print(table)
+
+
+def show_claims(console: Console, claims: Claims) -> None:
+    """The latency of claims, beside its bar."""
+    verdict = "met" if claims.is_met else "NOT met"
+    archived = f"{claims.events:,} events were archived, {claims.rate:,.0f} a second"
+    console.print(
+        f"claims: p99 {claims.alone_ms:.1f} ms alone, {claims.beside_ms:.1f} ms while {archived} "
+        f"(bar {CLAIM_MS_MAX:.0f} ms, {verdict})"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.bench import cluster as clusters
 from tests.bench.auditing import measure as measure_audit
-from tests.bench.auditing import show_audit
+from tests.bench.auditing import measure_claims, show_audit, show_claims
 from tests.bench.contestants import OURS, RIVALS, Contestant
 from tests.bench.firing import SCHEDULERS, Firing, show_firing
 from tests.bench.lasting import Lasting, show_lasting
@@ -60,8 +61,13 @@ def bench(
     if audit:
         audits = measure_audit(size)
         show_audit(console, audits)
+        claims = measure_claims(size)
+        show_claims(console, claims)
         if json_file is not None:
-            save(json_file, {"machine": machine(""), "audit": {each.name: each.rate for each in audits}})
+            save(
+                json_file,
+                {"machine": machine(""), "audit": {each.name: each.rate for each in audits}, "claims": asdict(claims)},
+            )
         return
     measures, engines = _chosen(
         SQLITE if sqlite else POSTGRESQL, [] if sqlite or not rivals else list(RIVALS), only or []
