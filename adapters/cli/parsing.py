@@ -89,11 +89,18 @@ def ready_of(given: str | None, now: datetime) -> datetime | None:
 
 
 def span_of(field: str, given: str) -> timedelta:
-    """A span: ``90s``, ``5m``, ``2h``, ``1d``."""
+    """A span: ``90s``, ``5m``, ``2h``, ``1d``.
+
+    Raises:
+        InvalidRequestError: it is none, or longer than any that a store takes.
+    """
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", given, re.ASCII)
     if found is None:
         raise InvalidRequestError(field, f"{given!r} is no span of time; write it as 90s, 5m, 2h or 1d")
-    return timedelta(seconds=min(int(found[1]) * _UNITS[found[2]], SPAN_MAX.total_seconds()))
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if seconds > SPAN_MAX.total_seconds():
+        raise InvalidRequestError(field, f"{given!r} is longer than {SPAN_MAX.days:,} days")
+    return timedelta(seconds=seconds)
 
 
 def tables_of(field: str, path: str) -> dict[str, Any]:

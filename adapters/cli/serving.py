@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         tokens, None, "tokens create ci --scope submit --scope read --owner search", name="create", uses_store=False
     )(create_token)
     command(tokens, None, "tokens list", name="list", uses_store=False)(list_tokens)
-    command(tokens, None, "tokens revoke 1a2b3c4d", name="revoke", uses_store=False)(revoke_token)
+    command(tokens, None, "tokens revoke 1a2b3c4d", "tokens revoke ann", name="revoke", uses_store=False)(revoke_token)
     app.add_typer(tokens, name="tokens", rich_help_panel=KEEP)
 
 
@@ -190,9 +190,12 @@ def list_tokens(desk: Desk, tokens: TokenPlace = DEFAULT_TOKENS) -> None:
 
 def revoke_token(
     desk: Desk,
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `tokens list` shows it.")],
+    token: Annotated[
+        str, typer.Argument(metavar="ID|NAME", help="The token's id, as `tokens list` shows it, or a name: all of it.")
+    ],
     tokens: TokenPlace = DEFAULT_TOKENS,
 ) -> None:
-    """Take an access token back; servers refuse it from the next request on."""
-    revoked = _token_file(tokens).revoke(token_id)
-    desk.answer({"id": revoked.id, "revoked": True}, Text(f"token {revoked.id} of {visible(revoked.name)} is revoked"))
+    """Take access tokens back: one by its id, or all of a name; servers refuse them from the next request on."""
+    revoked = _token_file(tokens).revoke(token)
+    lines = [Text(f"token {each.id} of {visible(each.name)} is revoked") for each in revoked]
+    desk.answer({"revoked": [each.id for each in revoked]}, *lines)

@@ -63,7 +63,7 @@ class StoreMissingError(UnavailableError):
     def __str__(self) -> str:
         return (
             f"there is no store at {self.path!r}; name another one with --store, or make this one with "
-            "'jobledger migrate' or the first 'jobledger create'"
+            "'jobledger migrate', or with the first 'jobledger create' or 'jobledger schedules put'"
         )
 
 

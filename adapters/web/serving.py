@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from jobledger.adapters.web.app import create_app
+from jobledger.adapters.web.connections import PromptConnection
 from jobledger.adapters.web.settings import LOOPBACK, WebSettings
-from jobledger.domain.errors import InvalidRequestError, StoreUnavailableError
+from jobledger.domain.errors import InvalidRequestError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from fastapi import FastAPI
 
     from jobledger.adapters.bootstrap import JobStore
     from jobledger.adapters.web.tokens import TokenFile
 
 GRACE_SECONDS: Final = 3
 HEADER_BYTES_MAX: Final = 32 * 1024
+
+
+@dataclass(eq=False, repr=False)
+class AddressUnusableError(UnavailableError):
+    """The address that a server is to listen on is taken, or none of this machine; the store has no part in it."""
+
+    code = "address_unusable"
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return (
+            f"port {self.port} of {self.host} cannot be listened on: another program has it, or the address is none of "
+            "this machine; choose another with --port or --host"
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -52,7 +71,7 @@ def serve(
 
     Raises:
         InvalidRequestError: an address that others can reach, without tokens.
-        StoreUnavailableError: the address cannot be listened on.
+        AddressUnusableError: the address cannot be listened on.
     """
     if tokens is None and not is_loopback(host):
         problem = (
@@ -61,7 +80,16 @@ def serve(
         raise InvalidRequestError("host", problem)
     names = (*LOOPBACK, *host_names, *(() if is_loopback(host) or host in {"0.0.0.0", "::"} else (host,)))  # noqa: S104  # it is compared, not bound
     app = create_app(store, settings=WebSettings(hosts=names), tokens=tokens)
-    config = uvicorn.Config(
+    server = _Server(config_of(app, host, port), on_start)
+    try:
+        server.run()
+    except SystemExit as end:
+        raise AddressUnusableError(host, port) from end
+
+
+def config_of(app: FastAPI, host: str, port: int) -> uvicorn.Config:
+    """How uvicorn serves the face: no line of its own in the log, and nobody waits for slow heads."""
+    return uvicorn.Config(
         app,
         host=host,
         port=port,
@@ -71,14 +99,8 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-        http="h11",
+        http=PromptConnection,
     )
-    server = _Server(config, on_start)
-    try:
-        server.run()
-    except SystemExit as end:
-        reason = f"port {port} of {host} cannot be listened on; choose another with --port"
-        raise StoreUnavailableError(reason) from end
 
 
 class _Server(uvicorn.Server):

@@ -93,22 +93,30 @@ class TokenFile:
             self._write((*kept, made))
         return NewToken(token_id, secret)
 
-    def revoke(self, token_id: str, now: datetime | None = None) -> StoredToken:
-        """Take a token back; a second time changes nothing.
+    def revoke(self, which: str, now: datetime | None = None) -> tuple[StoredToken, ...]:
+        """Take back the token of an id, or else every token of a name; a second time changes nothing.
+
+        Who leaves is known by name, and may have had several: one that was overlooked would go on being accepted.
 
         Raises:
             InvalidRequestError: there is no such token.
         """
         with self._locked():
             kept = self._read()
-            found = next((token for token in kept if token.id == token_id), None)
-            if found is None:
-                raise InvalidRequestError("id", f"there is no token {token_id!r}; 'jobledger tokens list' shows them")
-            if found.revoked_at is None:
-                revoked = found.model_copy(update={"revoked_at": now or datetime.now(UTC)})
-                self._write(tuple(revoked if token.id == token_id else token for token in kept))
-                return revoked
-        return found
+            meant = [token.id for token in kept if token.id == which] or [
+                token.id for token in kept if token.name == which
+            ]
+            if not meant:
+                problem = f"no token has {which!r} as its id or name; 'jobledger tokens list' shows them"
+                raise InvalidRequestError("token", problem)
+            at = now or datetime.now(UTC)
+            after = tuple(
+                token.model_copy(update={"revoked_at": at}) if token.id in meant and not token.revoked_at else token
+                for token in kept
+            )
+            if after != kept:
+                self._write(after)
+        return tuple(token for token in after if token.id in meant)
 
     def all(self) -> tuple[StoredToken, ...]:
         """Every token, also those that were revoked."""

@@ -44,6 +44,15 @@ def test_a_schedule_is_put_once_and_told_with_its_next_instant(empty: Desk) -> N
     assert [event["name"] for event in found["events"]] == ["ScheduleCreated"]
 
 
+@pytest.mark.parametrize("span", ["4000d", "999999999d", "100000h"])
+def test_a_span_that_no_store_takes_is_refused_and_not_cut(empty: Desk, span: str) -> None:
+    """Whoever asks for every eleven years would else get every ten, and learn of it then."""
+    asked = empty("schedules", "put", "rare", "--kind", "index", "--every", span)
+
+    assert asked.code == 2
+    assert "3,650 days" in asked.err
+
+
 def test_schedules_are_listed_and_shown_for_people(desk: Desk) -> None:
     """With times in UTC and in the zone, and with a hold in plain sight."""
     desk(*NIGHTLY)

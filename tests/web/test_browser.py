@@ -12,6 +12,7 @@ import pytest
 from jobledger import JobRequest, JobStore, Policy
 from jobledger.adapters.demo.living import populate
 from jobledger.adapters.web import create_app
+from tests.postgresql.stores import dropped, fresh_url
 from tests.web.browser import browsing, needs_chromium, playwright, violations
 from tests.web.serving import serving
 
@@ -33,12 +34,16 @@ NIGHTLY: Final = "index-nightly"
 pytestmark = [needs_chromium, pytest.mark.slow]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[JobStore]:
-    """A store with jobs of the demonstration."""
-    with JobStore.open(f"sqlite:///{tmp_path / 'jobs.db'}", policies={"strict": Policy(failures_max=1)}) as opened:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobStore]:
+    """A store of each kind that is served, with jobs and schedules of the demonstration."""
+    is_file = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path / 'jobs.db'}" if is_file else fresh_url()
+    with JobStore.open(url, policies={"strict": Policy(failures_max=1)}, migrate=True) as opened:
         populate(opened)
         yield opened
+    if not is_file:
+        dropped(url)
 
 
 def running(store: JobStore, key: str = "live") -> Any:

@@ -57,6 +57,21 @@ def test_a_revoked_token_is_refused_from_then_on(tokens: TokenFile) -> None:
     assert tokens.principal(made.secret) is None
 
 
+def test_all_tokens_of_a_name_are_taken_back_together(tokens: TokenFile) -> None:
+    """Who leaves is known by name; an id still means one token, and another's stays accepted."""
+    first, second = (tokens.create("ann", ["read"], None) for _ in range(2))
+    other = tokens.create("bob", ["read"], None)
+
+    [alone] = tokens.revoke(first.id)
+    both = tokens.revoke("ann")
+
+    assert alone.id == first.id
+    assert {each.id for each in both} == {first.id, second.id}
+    assert tokens.principal(second.secret) is None
+    assert tokens.principal(other.secret) is not None
+    assert next(each for each in tokens.all() if each.id == first.id).revoked_at == alone.revoked_at
+
+
 def test_tokens_made_at_once_are_all_kept(tokens: TokenFile) -> None:
     with ThreadPoolExecutor(8) as crowd:
         made = list(crowd.map(lambda number: tokens.create(f"t{number}", ["read"], None), range(24)))
