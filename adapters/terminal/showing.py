@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from jobledger.adapters.terminal.texts import age, clipped, clock, compact, dated, instant, many, span, visible
+from jobledger.adapters.terminal.texts import age, clipped, clock, compact, dated, exact, instant, many, span, visible
 from jobledger.domain.job import State
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def _course_rows(status: JobStatus, now: datetime, then: datetime) -> Iterable[t
             yield name, Text(f"by {visible(asked.by)}, {dated(asked.at, now)}: {visible(asked.reason)}")
     if not status.is_terminal and status.lease is None and status.ready_at > then:
         yield "due", Text(dated(status.ready_at, now))
-    yield "created", Text(dated(status.created_at, now))
-    yield "changed", Text(dated(status.updated_at, now))
+    for name, at in (("created", status.created_at), ("changed", status.updated_at)):
+        yield name, Text(f"{exact(at)} ({age(at, now)})")
     yield "sequence", Text(f"{status.sequence} (control sequence {status.control_sequence})")
     if status.archived:
         yield "archived", Text(f"events 1 to {status.archived - 1}; event {status.archived} tells where they are")

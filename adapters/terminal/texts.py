@@ -55,6 +55,11 @@ def instant(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
+def exact(at: datetime) -> str:
+    """An instant as it was recorded, to the microsecond: ``2026-11-29 13:52:44.518679Z``; ``--at`` takes it so."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z"
+
+
 def clock(at: datetime) -> str:
     """The time of day of an instant with milliseconds: ``13:52:44.518Z``."""
     utc = at.astimezone(UTC)

@@ -163,3 +163,19 @@ def test_units_controls_and_timeline_tell_of_the_work(desk: Desk, job_id: str) -
     assert re.search(r"recover +no +job .* is leased to worker 'worker-b'", desk("controls", job_id).out)
     assert re.search(r"1 +worker-a +\S+Z .* 0 +failed\n", desk("timeline", job_id).out)
     assert re.search(r"2 +worker-b +\S+Z .* 1 +it runs\n", desk("timeline", job_id).out)
+
+
+def test_the_instant_that_is_shown_is_one_that_can_be_asked_about(desk: Desk) -> None:
+    """To the microsecond: two events of one second have a moment each."""
+    job_id = desk.job()
+    desk("hold", job_id, "--reason", "r")
+    held = desk("show", job_id, "--at", "2").out
+    desk("release", job_id, "--reason", "r")
+    [changed] = [line for line in held.splitlines() if line.startswith("changed")]
+    at = changed.split(maxsplit=1)[1].split(" (")[0]
+
+    shown = desk("show", job_id, "--at", at)
+
+    assert shown.code == 0
+    assert "as it stood at sequence 2" in shown.out
+    assert desk("show", job_id, "--at", "3").out != shown.out

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -12,8 +14,11 @@ import pytest
 
 from jobledger import Completion, Effect, JobRequest, JobStore, State
 from jobledger.adapters.storage import postgresql_connecting
+from jobledger.projections.projecting import live_of
 from tests.contracts.jobs import created, running
 from tests.postgresql.conftest import Ledger
+
+PATIENCE = timedelta(seconds=30)
 
 JOBS = 30_000
 
@@ -158,6 +163,44 @@ def test_jobs_are_listed_by_index(plans: tuple[JobStore, list[str]]) -> None:
     store.recover_expired()
 
     require_no_scan([plan for plan in told if "SELECT count(*)" not in plan])
+
+
+FOLDED = """
+    INSERT INTO projection VALUES ('totals', 1, 1, true, 7, 'r', 0, NULL);
+    INSERT INTO projection_row
+    SELECT 'totals', b.build, convert_to('k' || n, 'UTF8'), '1'
+    FROM (VALUES (1, 30000), (2, 300)) AS b (build, rows), generate_series(1, b.rows) AS n
+"""
+
+
+@pytest.mark.parametrize("is_counted", [True, False], ids=["counted", "never counted"])
+def test_projections_are_read_and_moved_by_index(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *, is_counted: bool
+) -> None:
+    """However many rows there are: single ones, stretches of them, what a batch writes, and what a rebuild leaves."""
+    with ledger.open() as store:
+        created(store)
+    with ledger.connect(autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE projection_row SET (autovacuum_enabled = {is_counted})".encode())
+        connection.execute(FOLDED)
+        if is_counted:
+            connection.execute("ANALYZE")
+    with explained(ledger, monkeypatch) as (store, told):
+        storage = store.setting.storage
+        with storage.reading() as reader:
+            assert len(reader.projected("totals", 1, [b"k%d" % n for n in range(100)])) == 99
+            assert len(reader.projected_between("totals", 1, after=b"k1", before=b"k3", limit=50)) == 50
+            seen = live_of(reader, "totals")
+            assert seen is not None
+        with storage.writing(PATIENCE) as session:
+            rows = {b"k%d" % n: b"2" if n % 2 else None for n in range(100)}
+            assert session.move_projection(seen, replace(seen, position=8), rows)
+            assert session.move_projection(None, replace(seen, build=2, is_live=False))
+            assert session.drop_projected("totals", 2, 100) == 100
+
+    plans = [plan for plan in told if "projection_row" in plan]
+    assert len(plans) >= 5
+    assert not [plan for plan in plans if "Seq Scan on projection_row" in plan]
 
 
 def require_no_scan(told: list[str]) -> None:

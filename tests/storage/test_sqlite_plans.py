@@ -22,6 +22,7 @@ from jobledger.domain.decisions.claiming import Claimable
 from jobledger.domain.job import State
 from jobledger.domain.ports import JobFilter
 from jobledger.domain.schedules.ports import DueSchedule
+from jobledger.domain.tracking import Tracked
 from tests.storage.given import (
     LEASE,
     NAMESPACE,
@@ -151,6 +152,9 @@ READS: dict[str, Callable[[SQLiteReader], object]] = {
     "due schedules": lambda reader: finder(reader).due_schedules(N, after=DueSchedule(NOON, "s"), limit=9),
     "next due": lambda reader: finder(reader).next_due(N, after=NOON),
     "schedule snapshot": lambda reader: finder(reader).schedule_snapshot(N, "s", 200),
+    "rows of a projection": lambda reader: finder(reader).projected("totals", 1, [b"a", b"b"]),
+    "rows between": lambda reader: finder(reader).projected_between("totals", 1, after=b"a", before=b"b", limit=9),
+    "secret": lambda reader: finder(reader).secret("cursors"),
     "newest": look(JobFilter(namespace=N)),
     "newest of an owner": look(JobFilter(namespace=N, owner="o1")),
     "newest of a kind": look(JobFilter(namespace=N, kind="k")),
@@ -162,9 +166,24 @@ READS: dict[str, Callable[[SQLiteReader], object]] = {
     "newest of an owner and state": look(JobFilter(namespace=N, owner="o1", state=State.QUEUED)),
 }
 
+TRACKED = Tracked(
+    projection="totals", build=2, version=1, is_live=True, position=9, runner="r", moved_at=NOON, trouble=None
+)
+
+
+def fold(storage: SQLiteStorage) -> None:
+    """Write what a batch of a projection writes, and remove a part of a build that is not live."""
+    with storage.writing(PATIENCE) as session:
+        assert session.move_projection(None, TRACKED)
+        assert session.move_projection(TRACKED, replace(TRACKED, position=10), {b"a": b"1", b"b": None})
+        assert session.move_projection(None, replace(TRACKED, build=1, is_live=False), {b"a": b"1"})
+        assert session.drop_projected("totals", 1, 1) == 1
+
+
 WRITES: dict[str, Callable[[SQLiteStorage], object]] = {
     "create": lambda storage: written(storage, created("new", submission="new", labels={"l": "1"})),
     "claim": claim,
+    "fold": fold,
     "renew": lambda storage: written(storage, renewed(loaded(storage, "running 1"), NOON + 2 * LEASE)),
     "report": lambda storage: written(storage, progressed(loaded(storage, "running 2"))),
 }
