@@ -111,3 +111,22 @@ def test_what_is_rewritten_is_one_schedule(stores: tuple[JobStore, JobStore]) ->
         (other.namespace, "s"): 100,
     }
     assert names == [["r"], ["r", "s"], ["r", "s"]]
+
+
+def test_what_is_due_is_taken_by_time_and_name(local_store: JobStore, clock: ManualClock) -> None:
+    """In pages as in one piece, however few are asked for; what comes next is told from behind any moment."""
+    for name, every in (("b", 60), ("a", 120), ("c", 60), ("d", 600)):
+        put(local_store, name, every=every)
+    begun = clock.now()
+    clock.advance(2 * MINUTE)
+    first, second = begun + MINUTE, begun + 2 * MINUTE
+    expected = [(first, "b"), (first, "c"), (second, "a")]
+
+    with local_store._setting.storage.reading() as reader:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # a view
+        for size in (1, 2, 3, 9):
+            assert [tuple(due) for due in reader.due_schedules("default", after=None, limit=size)] == expected[:size]
+            for place, due in enumerate(reader.due_schedules("default", after=None, limit=9), start=1):
+                rest = reader.due_schedules("default", after=due, limit=size)
+                assert [tuple(each) for each in rest] == expected[place:][:size]
+        moments = [begun, first, second, begun + 10 * MINUTE]
+        assert [reader.next_due("default", after=moment) for moment in moments] == [first, second, moments[3], None]
