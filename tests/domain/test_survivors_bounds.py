@@ -216,3 +216,9 @@ def test_a_stored_span_that_is_none_is_named() -> None:
     for name in ("lease", "run_time_max"):
         with pytest.raises(InvalidRequestError, match=f"Policy.{name}.*'soon' is no span of time"):
             Policy.of_changes({name: "soon"})
+
+
+def test_a_trace_that_is_none_is_refused_before_its_job_is_made() -> None:
+    prepared(traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    with pytest.raises(InvalidRequestError, match="traceparent"):
+        prepared(traceparent="nonsense")
