@@ -334,7 +334,7 @@ def test_a_rebuilt_row_is_right_in_every_column(tmp_path: Path, clock: ManualClo
             return [dict(row) for row in theirs.execute("SELECT * FROM job_status ORDER BY position")]
 
     right, row = rows(), loaded(storage)
-    # A share counts only of what is claimable by its share, which no rebuilt row is: it is assigned when it is looked for.
+    # A share counts only where a row is claimable by it, which no rebuilt one is: it is assigned anew.
     wrong = [column for column in right[0] if column not in ("position", "job_id", "sequence", "job", "share")]
     with closing(sqlite3.connect(tmp_path / "jobs.db")) as theirs, theirs:
         for column in wrong:
