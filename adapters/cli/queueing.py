@@ -141,7 +141,7 @@ def hold(
         receipt = store.queues.hold(
             queue, by=operator(by), reason=reason, expected_sequence=expect, command_id=command_id
         )
-    _tell(desk, "held", "the hold stands already on", receipt)
+    _tell(desk, "held", "the hold stands already, with the reason it was placed for, on", receipt)
 
 
 def release(
@@ -174,7 +174,7 @@ def _rate(given: str | None) -> tuple[int | None, timedelta | None]:
     """A rate as it is typed: ``100/60s``."""
     if given is None:
         return None, None
-    found = re.fullmatch(r"([0-9]{1,9})/(.+)", given, re.ASCII)
+    found = re.fullmatch(r"([0-9]{1,18})/(.+)", given, re.ASCII)
     if found is None:
         raise InvalidRequestError("rate", f"{given!r} is no rate; write it as 100/60s: a number and a span")
     return int(found[1]), span_of("rate", found[2])

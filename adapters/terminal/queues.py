@@ -79,6 +79,8 @@ def _counts(status: QueueStatus) -> Iterator[tuple[str, RenderableType]]:
     yield "queued", Text(f"{status.queued:,}")
     if status.starts_left is not None:
         yield "may start", Text(f"{status.starts_left:,} now")
+    if not (status.running or status.queued or status.sequence):
+        yield "note", Text("no job waits or runs here, and nobody ever limited or held it: is the name right?")
     most = sorted(status.shares.items(), key=lambda share: (-share[1], share[0]))
     for share, running in most[:SHARES_SHOWN]:
         yield "share", Text(f"{visible(share) or '(none)'}: {running:,} running")

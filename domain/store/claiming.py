@@ -29,7 +29,14 @@ from jobledger.domain.replaying import value_of
 from jobledger.domain.steps import Steps
 from jobledger.domain.store.base import Commands
 from jobledger.domain.store.executing import Command, Decision, Told, execute_found
-from jobledger.domain.store.finding import Search, admit_claim, is_anything_free, queue_rules, take_free
+from jobledger.domain.store.finding import (
+    Search,
+    admit_claim,
+    await_turn,
+    is_anything_free,
+    queue_rules,
+    take_free,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,6 +187,8 @@ class ClaimCommands(Commands):
         def decide(session: Session, standing: Standing) -> Decision:
             _require_bodies(session, standing.job)
             rules = None if session is found_in else queue_rules(session, standing.job, terms.group)
+            if rules:
+                standing = await_turn(session, rules, standing)
             current = session.group(self._setting.namespace, terms.group).epoch
             facts = decisions.claim(
                 standing,

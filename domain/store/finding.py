@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -163,6 +163,18 @@ def _untried(search: Search, found: list[Waiting]) -> list[Waiting]:
 def queue_rules(session: Session, job: Job, group: str) -> Mapping[str, QueueState]:
     """What the claim of one job has to respect; it stands still until the session ends."""
     return session.queue_rules(job.namespace, group, [job.queue])
+
+
+def await_turn(session: Session, rules: Mapping[str, QueueState], standing: Standing) -> Standing:
+    """A job as it stands once no other claim of its queue is under way, where that is limited.
+
+    The clock is read behind that wait: an attempt does not start at a time before the end that made room for it.
+    """
+    state = rules.get(standing.job.queue)
+    if state is None or not state.is_limited:
+        return standing
+    session.queue_usage(standing.job.namespace, standing.job.queue)
+    return replace(standing, now=max(standing.now, session.now()))
 
 
 def admit_claim(session: Session, rules: Mapping[str, QueueState], standing: Standing, *, respect_hold: bool) -> None:

@@ -55,6 +55,23 @@ def test_a_claim_passes_over_what_another_is_taking(store: JobStore) -> None:
     assert [lease.job_id for lease in store.claim_next(worker="w", limit=50)] == ids[:30]
 
 
+def test_an_attempt_does_not_start_before_the_end_that_made_room_for_it(ledger: Ledger, store: JobStore) -> None:
+    """A claim that waited for its turn in a limited queue reads the clock behind that wait."""
+    job_id = store.create(JobRequest(owner="o", kind="k", queue="narrow")).job_id
+    store.queues.limit("narrow", running_max=1, by="op", reason="small")
+    with ledger.connect() as another, ThreadPoolExecutor(1) as other:
+        another.execute("SELECT queue_turn('default', 'narrow')")
+        waiting = other.submit(store.claim, job_id, worker="w")
+        with ledger.connect(autocommit=True) as looking:
+            while looking.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall() == [(0,)]:
+                looking.execute("SELECT pg_sleep(0.01)")
+        made_room = store.create(JobRequest(owner="o", kind="k")).job_id
+        another.rollback()
+        waiting.result(timeout=20)
+
+    assert store.status(job_id).updated_at > store.status(made_room).created_at
+
+
 @pytest.mark.parametrize("planner", ["enable_nestloop", "enable_indexscan", "enable_sort", "enable_material"])
 def test_a_claim_locks_no_more_than_it_was_asked_for(ledger: Ledger, planner: str) -> None:
     """Whatever the planner may not do."""
