@@ -20,6 +20,8 @@ from tests.bench.lasting import Lasting, show_lasting
 from tests.bench.measures import POSTGRESQL, SQLITE, Measure
 from tests.bench.rounds import Rounds
 from tests.bench.scaling import Scaling, plot, show_scaling
+from tests.bench.serving import measure as measure_web
+from tests.bench.serving import show as show_web
 from tests.bench.table import machine, save, show
 from tests.bench.waking import Waking, show_waking
 
@@ -35,6 +37,9 @@ def bench(
     sqlite: Annotated[bool, typer.Option("--sqlite", help="measure the SQLite store")] = False,
     audit: Annotated[
         bool, typer.Option("--audit", help="what audits cost: verify, export, check, import, anchor")
+    ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="what the web face costs: create, read, window, and pages over 100,000 jobs")
     ] = False,
     scale: Annotated[bool, typer.Option("--scale", help="cost against size, from 10,000 to 1,000,000 jobs")] = False,
     jobs_max: Annotated[int, typer.Option(min=100, help="the largest size of --scale")] = 1_000_000,
@@ -58,16 +63,8 @@ def bench(
     JOBLEDGER_BENCH_CACHE names another place.
     """
     console = Console()
-    if audit:
-        audits = measure_audit(size)
-        show_audit(console, audits)
-        claims = measure_claims(size)
-        show_claims(console, claims)
-        if json_file is not None:
-            save(
-                json_file,
-                {"machine": machine(""), "audit": {each.name: each.rate for each in audits}, "claims": asdict(claims)},
-            )
+    if audit or web:
+        (_audit if audit else _web)(console, size, json_file)
         return
     measures, engines = _chosen(
         SQLITE if sqlite else POSTGRESQL, [] if sqlite or not rivals else list(RIVALS), only or []
@@ -113,6 +110,24 @@ def bench(
             told |= {"rounds": rounds, "size": size, "figures": results.raw, "absent": results.absent}
     if json_file is not None:
         save(json_file, told)
+
+
+def _audit(console: Console, size: float, json_file: Path | None) -> None:
+    audits = measure_audit(size)
+    show_audit(console, audits)
+    claims = measure_claims(size)
+    show_claims(console, claims)
+    if json_file is not None:
+        told = {"machine": machine(""), "audit": {each.name: each.rate for each in audits}, "claims": asdict(claims)}
+        save(json_file, told)
+
+
+def _web(console: Console, size: float, json_file: Path | None) -> None:
+    answered, looked = measure_web(size)
+    show_web(console, answered, looked)
+    if json_file is not None:
+        told = {"machine": machine(""), "web": [asdict(each) for each in answered]}
+        save(json_file, told | {"pages": [asdict(each) for each in looked]})
 
 
 def _chosen(

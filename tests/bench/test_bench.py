@@ -33,6 +33,17 @@ def test_every_measure_of_the_sqlite_store_gets_a_figure(tmp_path: Path) -> None
     assert all(figure["count"] > 0 and figure["seconds"] > 0 for figure in told["figures"])
 
 
+def test_the_web_face_is_measured_beside_a_bare_route(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+
+    run("--web", "--size", 0.0005, "--json", figures)
+
+    told = json.loads(figures.read_text("utf-8"))
+    assert [each["name"] for each in told["web"]] == ["bare route", "create", "read", "window"]
+    assert all(each["rate"] > 0 for each in told["web"])
+    assert len(told["pages"]) == 9
+
+
 def test_the_stores_alternate_with_the_machine_itself_on_a_private_server(tmp_path: Path) -> None:
     try:
         find_programs()
