@@ -28,8 +28,13 @@ from jobledger.domain.bounds import (
 )
 from jobledger.domain.decisions.creating import JobRequest, prepare
 from jobledger.domain.errors import InvalidRequestError, UnstorableValueError
+from jobledger.domain.events import Archived
+from jobledger.domain.job import evolve, told_state
+from jobledger.domain.lease import Fence
 from jobledger.domain.policies import Policy
+from jobledger.domain.steps import Steps
 from jobledger.domain.values import keep
+from tests.domain.given import NOON, created, replay
 
 
 def test_every_bound_has_its_published_value() -> None:
@@ -222,3 +227,19 @@ def test_a_trace_that_is_none_is_refused_before_its_job_is_made() -> None:
     prepared(traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     with pytest.raises(InvalidRequestError, match="traceparent"):
         prepared(traceparent="nonsense")
+
+
+def test_a_fence_is_the_same_whatever_was_written_under_it_and_shows_no_secret() -> None:
+    one, other = (Fence("j1", 1, "default", 1, "secret", Steps(last)) for last in (0, 7))
+
+    assert one == other
+    assert repr(one) == repr(other)
+    assert "secret" not in repr(one)
+
+
+def test_a_state_that_stands_for_a_history_is_told_without_what_is_at_its_default() -> None:
+    told = told_state(replay([created()]))
+
+    assert "outcome" not in told
+    with pytest.raises(LookupError, match="cannot be read"):
+        evolve(None, Archived(at=NOON, digest="", place="", state={"id": [1]}))

@@ -65,6 +65,7 @@ def test_a_hold_and_a_cancel_request_make_a_dead_attempt_unclaimable() -> None:
         (10, 10, True),
         (2, 10, False),  # one of five
         (3, 10, True),
+        (3, 12, True),
         (3, 15, False),
         (4, 15, True),
         (0, 10, False),
