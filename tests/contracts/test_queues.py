@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -286,6 +289,33 @@ def test_a_job_that_waits_in_a_share_is_still_the_same_to_everybody(store: JobSt
     assert all(verified.ok for verified in store.verify_all())
 
 
+def test_no_queue_and_no_namespace_touches_another(tmp_path: Path) -> None:
+    """Divided, divided anew and counted by themselves; of several labels the one that is named counts."""
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    by_label: dict[str, Any] = {"share_by": "label:customer", "running_max_per_share": 1}
+    with JobStore.open(url) as one, JobStore.open(url, namespace="other") as other:
+        for store in (other, one):
+            for queue in ("a", "b"):
+                store.queues.limit(queue, **by_label, **WHY)
+                for customer in ("x", "x", "y"):
+                    created(store, None, queue=queue, labels={"area": "z", "customer": customer, "team": "z"})
+        for store in (one, other):
+            for queue in ("a", "b"):
+                assert len(store.claim_next(worker="w", queues=[queue], limit=9)) == 2
+                assert store.queues.get(queue).shares == {"x": 1, "y": 1}
+
+        one.queues.limit("a", share_by="owner", running_max_per_share=9, **WHY)
+
+        assert len(one.claim_next(worker="w", queues=["a"], limit=9)) == 1
+        assert one.queues.get("a").shares == {"team": 3}
+        for store, queue in ((one, "b"), (other, "a"), (other, "b")):
+            assert store.claim_next(worker="w", queues=[queue], limit=9) == []
+            assert store.queues.get(queue).sequence == 1
+        created(other, None, queue="only there")
+        assert [each.name for each in one.queues.list().queues] == ["a", "b"]
+        assert all(verified.ok for store in (one, other) for verified in store.verify_all())
+
+
 # Ageing ---------------------------------------------------------------------------------------------------------------
 
 
@@ -418,6 +448,27 @@ def test_queues_are_listed_with_what_runs_and_waits(store: JobStore) -> None:
     assert all(each.is_held for each in first.queues)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_of_queues_leave_none_out(local_store: JobStore, limit: int) -> None:
+    """Neither those that only have jobs, nor those that only have limits."""
+    store = local_store
+    for name in "gecai":
+        created(store, None, queue=name)
+    for name in "hdbfg":
+        store.queues.limit(name, running_max=1, **WHY)
+    names: list[str | None] = []
+    after: str | None = None
+    while True:
+        page = store.queues.list(after=after, limit=limit)
+        assert len(page.queues) <= limit
+        names += [each.name for each in page.queues]
+        after = page.next_after
+        if after is None:
+            break
+
+    assert names == list("abcdefghi")
+
+
 def test_a_repeated_command_is_answered_and_not_repeated(store: JobStore) -> None:
     first = store.queues.hold("default", **WHY, command_id="c1")
     store.queues.release("default", **WHY)
@@ -490,3 +541,72 @@ def test_creations_into_a_held_queue_are_accepted(store: JobStore) -> None:
 
     assert len(receipts) == 3
     assert store.queues.get("default").queued == 3
+
+
+# What was changed in the tables ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE queue SET head = 'x' WHERE name = 'default'",
+        "UPDATE queue SET share_by = 'kind' WHERE name = 'default'",
+        "UPDATE queue SET sequence = 9 WHERE name = 'default'",
+        "UPDATE queue SET queue = x'7b7d' WHERE name = 'default'",
+        "DELETE FROM queue WHERE name = 'default'",
+    ],
+)
+def test_a_row_that_was_changed_is_found_and_mended(tmp_path: Path, change: str) -> None:
+    with tampered(tmp_path, change) as store:
+        assert [problem.rule for problem in store.queues.verify("default").problems] != []
+        assert store.queues.verify(None).ok
+        assert store.queues.rebuild() == ("default",)
+        assert store.queues.verify("default").ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE job_status SET claimable = 'when_shared', share = 'team' WHERE queue = 'other'",
+        "UPDATE job_status SET share = 'nobody' WHERE queue = 'default' AND claimable = 'when_shared'",
+    ],
+)
+def test_a_job_that_was_hidden_from_claims_is_found(tmp_path: Path, change: str) -> None:
+    """In a share that its queue does not have, or in another one's."""
+    with tampered(tmp_path, change) as store:
+        rules = {problem.rule for verified in store.verify_all() for problem in verified.problems}
+        assert rules == {"columns"}
+        assert len(store.rebuild("status").mended) == 1
+        assert all(verified.ok for verified in store.verify_all())
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [("queue", "'default', 'phantom', 1, 'h', NULL, x'7b7d'"), ("queue_usage", "'default', 'p', x'7b7d'")],
+)
+def test_a_row_of_a_queue_that_has_no_history_is_a_stray(tmp_path: Path, table: str, row: str) -> None:
+    with tampered(tmp_path, f"INSERT INTO {table} VALUES ({row})") as store:  # noqa: S608  # the test's own words
+        [beside] = [verified for verified in store.verify_all() if not verified.job_id]
+        assert [problem.rule for problem in beside.problems] == ["stray"]
+        assert "queue" in beside.problems[0].text
+
+
+@contextmanager
+def tampered(folder: Path, change: str) -> Generator[JobStore]:
+    """A store with a divided queue, a held namespace and two jobs, in whose file something was changed."""
+    url = f"sqlite:///{folder / 'jobs.db'}"
+    with JobStore.open(url) as store:
+        store.queues.limit("default", share_by="owner", **WHY)
+        store.queues.hold("default", **WHY)
+        store.queues.hold(None, **WHY)
+        store.queues.release("default", **WHY)
+        created(store, "a")
+        created(store, "b", queue="other")
+        store.queues.release(None, **WHY)
+        assert store.claim_next(worker="w", kinds=("none",)) == []
+        store.queues.limit("default", **WHY)
+        store.queues.limit("default", share_by="owner", **WHY)
+    with closing(sqlite3.connect(folder / "jobs.db")) as raw, raw:
+        assert raw.execute(change).rowcount == 1
+    with JobStore.open(url) as store:
+        yield store

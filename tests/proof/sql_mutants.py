@@ -56,9 +56,13 @@ SCHEDULES: Final = tuple(
     f"tests/contracts/test_schedule{name}.py" for name in ("_namespaces", "s", "_firing", "_audit")
 )
 AUDITS: Final = ("tests/contracts/test_log.py", "tests/contracts/test_audit.py", SCHEDULES[-1])
+QUEUES: Final = ("tests/contracts/test_queues.py",)
 SUITES: Final = {
+    "sqlite_queues": QUEUES,
+    "sqlite_claims": (*SUITE, *QUEUES),
+    "sqlite_reading.COLUMNS": (*SUITE, *QUEUES),
     "sqlite_schedules": SCHEDULES,
-    "sqlite_strays": AUDITS,
+    "sqlite_strays": (*AUDITS, *QUEUES),
     **dict.fromkeys(("sqlite_listing.LOG", "sqlite_listing.RESOURCES", "sqlite_reading.LABELED"), AUDITS[:1]),
 }
 """The tests that have to notice, by how the name of a place begins; for all others it is ``SUITE``."""
