@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 CURSOR_CHARACTERS_MAX: Final = 2_400
 """No cursor of ours is longer."""
 
+FEED: Final = "feed"
+"""What the whole log is called as a list."""
+
 VERSION: Final = 2
 MARK_BYTES: Final = 16
 
@@ -41,10 +44,10 @@ class Cursors:
         """
         if cursor is None:
             return None
-        mark, told = _parts(cursor)
+        mark, told = _parts(of, cursor)
         if not hmac.compare_digest(mark, self._mark(told)):
             raise UnknownCursorError(of)
-        place = _read(told)
+        place = _read(of, told)
         if place["of"] != of:
             raise UnknownCursorError(of, str(place["of"]))
         return place["at"]
@@ -71,7 +74,7 @@ def unproven(cursor: str) -> Json:
     Raises:
         UnknownCursorError: the text is no cursor.
     """
-    return _read(_parts(cursor)[1])["at"]
+    return _read(FEED, _parts(FEED, cursor)[1])["at"]
 
 
 def position_at(place: Json) -> int:
@@ -86,24 +89,24 @@ def position_at(place: Json) -> int:
     return found
 
 
-def _parts(cursor: str) -> tuple[bytes, bytes]:
+def _parts(of: str, cursor: str) -> tuple[bytes, bytes]:
     """The signature of a cursor, and what is signed."""
     if not isinstance(cursor, str) or len(cursor) > CURSOR_CHARACTERS_MAX:
-        raise UnknownCursorError
+        raise UnknownCursorError(of)
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         whole = base64.b64decode(padded, altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
-        raise UnknownCursorError from None
+        raise UnknownCursorError(of) from None
     return whole[:MARK_BYTES], whole[MARK_BYTES:]
 
 
-def _read(told: bytes) -> dict[str, Any]:
+def _read(of: str, told: bytes) -> dict[str, Any]:
     try:
         read: Any = json.loads(told)
     except (ValueError, RecursionError):
-        raise UnknownCursorError from None
+        raise UnknownCursorError(of) from None
     place = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
     if set(place) != {"v", "of", "at"} or place["v"] != VERSION:
-        raise UnknownCursorError
+        raise UnknownCursorError(of)
     return place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -105,7 +106,8 @@ class ProjectionReads(AuditReads):
             prefix: Key = (totals.TOTAL, self._setting.namespace, whose)
             if queue is not None:
                 prefix = (*prefix, require_text("queue", queue))
-            found, following = page.rows(prefix, cursor, size, _of_kind(kind))
+            of = _list("totals", owner=owner, queue=queue, kind=kind)
+            found, following = page.rows(of, prefix, cursor, size, _of_kind(kind))
             told = tuple(totals.total_of(kept, self._oldest(page, whose, kept)) for kept in found)
             return TotalsPage(told, following, page.status)
 
@@ -136,7 +138,8 @@ class ProjectionReads(AuditReads):
             raise InvalidRequestError("per", f"minute or day is needed, not {per!r}")
         require_integer("last", last, 1, PACES_MAX[per])
         whose = _whose(owner)
-        wanted = {name: value for name, value in (("queue", queue), ("kind", kind)) if value is not None}
+        asked = (("queue", queue), ("kind", kind))
+        wanted = {name: require_text(name, value) for name, value in asked if value is not None}
         with self._setting.storage.reading() as reader, reading_rows("totals"):
             page = _Page(self._cursors(reader), reader, "totals")
             now = (reader.now() - totals.EPOCH) // _SPANS[per]
@@ -166,7 +169,8 @@ class ProjectionReads(AuditReads):
         with self._setting.storage.reading() as reader, reading_rows("workers"):
             page = _Page(self._cursors(reader), reader, "workers")
             order = workers.BUSY if holding else workers.RECENT
-            names, following = page.rows((order, namespace, whose), cursor, size, None)
+            of = _list("workers", owner=owner, order=order)
+            names, following = page.rows(of, (order, namespace, whose), cursor, size, None)
             told = [self._worker(reader, page, whose, name) for name in names]
             if holding is False:
                 told = [each for each in told if not each.holding]
@@ -198,7 +202,7 @@ class ProjectionReads(AuditReads):
             prefix = (operators.BY, self._setting.namespace, _whose(owner), require_text("by", by))
         with self._setting.storage.reading() as reader, reading_rows("operators"):
             page = _Page(self._cursors(reader), reader, "operators")
-            found, following = page.rows(prefix, cursor, _size(limit), None)
+            found, following = page.rows(_list("operators", owner=owner, by=by), prefix, cursor, _size(limit), None)
             return OperatorPage(tuple(operators.action_of(kept) for kept in found), following, page.status)
 
     # The projections themselves ---------------------------------------------------------------------------------------
@@ -303,11 +307,11 @@ class _Page:
             after = found[-1][0]
 
     def rows(
-        self, prefix: Key, cursor: str | None, size: int, is_wanted: Callable[[Json], bool] | None
+        self, of: str, prefix: Key, cursor: str | None, size: int, is_wanted: Callable[[Json], bool] | None
     ) -> tuple[list[Json], str | None]:
-        """A page of the rows whose keys begin like that, from behind a cursor, and the cursor of the next page."""
+        """A page of the rows whose keys begin like that, from behind a cursor of this list, and the next cursor."""
         start, end = below(*prefix)
-        place = self._cursors.place(self._list(prefix), cursor)
+        place = self._cursors.place(of, cursor)
         after = start if place is None else start + bytes.fromhex(place)
         found: list[tuple[bytes, Json]] = []
         for key, kept in self.all_between(after, end, at_once=PAGE_MAX if is_wanted else size + 1):
@@ -317,12 +321,14 @@ class _Page:
                 break
         following = None
         if len(found) > size:
-            following = self._cursors.give(self._list(prefix), found[size - 1][0][len(start) :].hex())
+            following = self._cursors.give(of, found[size - 1][0][len(start) :].hex())
         return [kept for _, kept in found[:size]], following
 
-    def _list(self, prefix: Key) -> str:
-        """The list that a cursor is of: it goes on only where it began."""
-        return " ".join((self._name, *(part for part in (prefix[0], *prefix[2:]) if part)))
+
+def _list(name: str, **filters: str | None) -> str:
+    """The list that a cursor is of, as people are told: it goes on only under the filters with which it began."""
+    given = [f"{which} {json.dumps(value)}" for which, value in filters.items() if value is not None]
+    return f"{name} ({', '.join(given)})" if given else name
 
 
 def _places(per: str, namespace: str, whose: str, numbers: range) -> Iterator[tuple[bytes, bytes]]:
@@ -345,6 +351,8 @@ def _places(per: str, namespace: str, whose: str, numbers: range) -> Iterator[tu
 
 def _of_kind(kind: str | None) -> Callable[[Json], bool] | None:
     """Whether a total is of a kind; ``None``: all are wanted."""
+    if kind is not None:
+        require_text("kind", kind)
 
     def is_wanted(kept: Json) -> bool:
         return bool(kept["kind"] == kind)

@@ -137,6 +137,7 @@ class Runner:
             return None, {}, 0
         if self._left is None or not is_at(self._left, seen) or len(self._known) > KNOWN_MAX:
             self._known = {}
+        self._left = None  # what is remembered runs ahead of the store until the batch is written, if ever it is
 
         def fetch(keys: Sequence[bytes]) -> dict[bytes, bytes]:
             return reader.projected(seen.projection, seen.build, keys)

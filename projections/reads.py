@@ -31,7 +31,7 @@ from jobledger.domain.lease import Standing
 from jobledger.domain.ports import JobFilter, Loaded, Positioned, Reader
 from jobledger.domain.replaying import head_at, require_kept, sequence_at, state_at, value_of
 from jobledger.domain.store.executing import stand
-from jobledger.projections.cursors import Cursors
+from jobledger.projections.cursors import FEED, Cursors
 from jobledger.projections.pages import COUNT_MAX, JobPage, UnitPage
 from jobledger.projections.projected import ProjectionReads
 from jobledger.projections.timeline import Timeline, timeline
@@ -271,14 +271,14 @@ class JobReads(ProjectionReads):
         topics = [*topics, ARCHIVED] if topics else ()
         with self._setting.storage.reading() as reader:
             cursors = self._cursors(reader)
-            position = cursors.position("feed", after)
+            position = cursors.position(FEED, after)
             found, upto = reader.feed(self._setting.namespace, after=position, limit=size, topics=topics, owner=whose)
-        return Feed(tuple(_entry(each, cursors) for each in found), cursors.give_position("feed", upto))
+        return Feed(tuple(_entry(each, cursors) for each in found), cursors.give_position(FEED, upto))
 
     def feed_end(self) -> str:
         """The cursor at the end of the feed: whoever begins behind it is told of what comes from now on."""
         with self._setting.storage.reading() as reader:
-            return self._cursors(reader).give_position("feed", reader.log_end())
+            return self._cursors(reader).give_position(FEED, reader.log_end())
 
     def resource(self, owner: str, name: str) -> Resource | None:
         """A named resource of an owner; ``None``: absent (version 0)."""
@@ -340,7 +340,7 @@ def _state(state: State | str | None) -> State | None:
 def _entry(found: Positioned, cursors: Cursors) -> FeedEntry:
     event = read(found.record)
     return FeedEntry(
-        cursors.give_position("feed", found.position),
+        cursors.give_position(FEED, found.position),
         event.stream,
         event.sequence,
         event.topic,

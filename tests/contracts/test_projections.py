@@ -14,11 +14,18 @@ from typing_extensions import override
 
 from jobledger import JobStore
 from jobledger.domain import events
-from jobledger.domain.errors import HistoryCorruptError, InvalidRequestError, ProjectionBusyError
+from jobledger.domain.errors import (
+    HistoryCorruptError,
+    InvalidRequestError,
+    ProjectionBusyError,
+    UnavailableError,
+    UnknownCursorError,
+)
 from jobledger.domain.history import RecordedEvent
 from jobledger.domain.tracking import Tracked
 from jobledger.projections.folding import Projection, Rows
 from jobledger.projections.projecting import BUSY, PROJECTIONS, Rebuild, Runner, Turn, live_of
+from tests.contracts.faults import Fault, FaultyStorage
 from tests.contracts.jobs import created, running
 from tests.contracts.projected import require_rebuilt_alike, require_totals_of_states, rows_of, storage_of
 from tests.postgresql.stores import WatchedClock
@@ -80,6 +87,28 @@ def test_every_event_is_folded_once(local_store: JobStore) -> None:
     reported(local_store, 4, "l")
     ran(local_store, counting(), limit=1)
     assert rows_of(local_store, "counting")[b"count"] == b"14"
+
+
+@pytest.mark.parametrize("fault", ["down", "undone", "lost"])
+@pytest.mark.parametrize("name", ["totals", "workers", "operators"])
+def test_a_batch_whose_writing_failed_is_folded_once(local_store: JobStore, name: str, fault: Fault) -> None:
+    """Whether it was written or not: what a runner remembers of the rows is forgotten with the batch."""
+    storage = FaultyStorage(storage_of(local_store))
+    projection = PROJECTIONS[name]
+    runs = Runner(storage, projection, name="a", patience=timedelta(seconds=5))
+    reported(local_store, 3)
+    while runs.step(limit=2).turn is not Turn.CURRENT:
+        pass
+    local_store.complete(local_store.claim(created(local_store, "more"), worker="w2").fence)
+    local_store.hold(created(local_store, "held"), by="ann", reason="r")
+
+    storage.plan = [fault]
+    with pytest.raises(UnavailableError):
+        runs.step()
+    while runs.step(limit=2).turn is not Turn.CURRENT:
+        pass
+
+    require_rebuilt_alike(local_store, projection)
 
 
 def test_many_runners_at_once_fold_each_event_once(local_store: JobStore) -> None:
@@ -370,6 +399,28 @@ def test_pages_of_any_size_show_the_same(store: JobStore, name: str, clock: Watc
 
     assert walked == whole
     assert len(walked) == 5
+
+
+def test_a_cursor_goes_on_only_under_the_filters_with_which_it_began(store: JobStore) -> None:
+    """Also where the text of one filter is that of another; and a refusal names the list that was asked."""
+    for number in range(3):
+        created(store, f"k{number}", kind=f"kind-{number}", queue="team")
+    store.run_projections()
+    cursor = store.totals(owner="team", limit=1).next_cursor
+
+    others: tuple[dict[str, Any], ...] = (
+        {},
+        {"queue": "team"},
+        {"owner": "team", "kind": "kind-1"},
+        {"owner": "team", "queue": "team"},
+    )
+    for filters in others:
+        with pytest.raises(UnknownCursorError, match="none of totals"):
+            store.totals(**filters, cursor=cursor)
+    for name in ("totals", "workers", "operators"):
+        with pytest.raises(UnknownCursorError, match=f"none of {name}"):
+            getattr(store, name)(cursor="x")
+    assert len(store.totals(owner="team", limit=5, cursor=cursor).totals) == 2
 
 
 def test_totals_add_up_to_the_states_of_the_status_rows(local_store: JobStore) -> None:
