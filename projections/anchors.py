@@ -155,7 +155,8 @@ def prove(reader: Reader, stream: str, sequence: int, anchor: Anchor) -> Proof:
     if found and found[0].record.sequence > sequence and (event := boundary(reader, stream)) is not None:
         raise HistoryArchivedError(stream, event.sequence, getattr(event.event, "place", ""))
     if not found or found[0].record.sequence != sequence:
-        raise UnknownSequenceError(stream, sequence, sum(1 for _ in placed(reader, stream)))
+        known = [each.record.sequence for each in placed(reader, stream)]
+        raise UnknownSequenceError(stream, sequence, known[-1] if known else 0, known[0] if known else 1)
     wanted = found[0]
     if wanted.position > anchor.position:
         problem = (

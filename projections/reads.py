@@ -86,7 +86,7 @@ class JobReads(ProjectionReads):
         with self._setting.storage.reading() as reader:
             job = self._loaded(reader, job_id).job
             if after > job.sequence:
-                raise UnknownSequenceError(job_id, after, job.sequence)
+                raise UnknownSequenceError(job_id, after, job.sequence, max(1, job.archived))
             floor = max(floor_of(job.sequence, job.policy), job.archived)
             snapshot = None
             if after < floor - 1:

@@ -229,7 +229,11 @@ def _check_jobs(reader: Reader, walk: Walk, state: ScheduleState, job_ids: Seque
         loaded = found.get(job_id)
         origin = loaded.job.origin if loaded else None
         if loaded is None:
-            walk.report(walk.occurrences[job_id], "occurrence", f"its job {job_id} is not there")
+            walk.report(
+                walk.occurrences[job_id],
+                "occurrence",
+                f"its job {job_id} is not there, nor what stands for an archived one",
+            )
         elif origin is None or (origin.how, origin.of) != ("occurrence", state.name):
             walk.report(walk.occurrences[job_id], "occurrence", f"job {job_id} is no occurrence of this schedule")
 

@@ -67,7 +67,10 @@ class Archiver:
         place, sha256 = "", ""
         wanted, ids = len(ids), self._read_by_all(ids)
         if file is not None and ids:
-            place, sha256 = str(file), self._bundle(ids, Path(file), made_by)
+            path = _place(file)
+            with self.storage.writing(self.patience) as session:
+                session.archive([])  # whoever may not archive is refused before a bundle is written
+            place, sha256 = str(path), self._bundle(ids, path, made_by)
         jobs = events = 0
         for batch in self._batches(ids):
             with self.storage.writing(self.patience) as session:
@@ -90,11 +93,15 @@ class Archiver:
 
     def _bundle(self, ids: Sequence[str], file: Path, made_by: str) -> str:
         """Write the bundle and read it back; what does not hold in it stays in the store."""
-        if file.exists():
-            raise InvalidRequestError("to", f"{str(file)!r} exists; an archive is never overwritten: give a new name")
         scope = Scope(self.namespace, chosen=frozenset(ids))
-        with written(file) as write, self.storage.reading() as reader:
-            report = export(reader, scope, write, made_by=made_by, made_at=reader.now())
+        try:
+            with written(file, is_new=True) as write, self.storage.reading() as reader:
+                report = export(reader, scope, write, made_by=made_by, made_at=reader.now())
+        except FileExistsError:
+            problem = f"{str(file)!r} exists; an archive is never overwritten: give a new name"
+            raise InvalidRequestError("to", problem) from None
+        except OSError as error:
+            raise InvalidRequestError("to", f"{str(file)!r} cannot be written: {error.strerror or error}") from error
         with lines_in(file) as lines:
             for found in verify_bundle(lines):
                 if found.job_id:
@@ -122,6 +129,17 @@ class Archiver:
                 batch, waiting = [], 0
         if batch:
             yield batch
+
+
+def _place(file: Path | str) -> Path:
+    """Where a bundle is to stand, from wherever it is asked for later: each archived job names it for ever.
+
+    Raises:
+        InvalidRequestError: it is no name of a file; what goes to a pipe could not be read back.
+    """
+    if str(file) in {"", "-"} or "\0" in str(file):
+        raise InvalidRequestError("to", f"a name of a new file is needed, which is read back, not {str(file)!r}")
+    return Path(file).absolute()
 
 
 def _read_upto(reader: Reader) -> int | None:

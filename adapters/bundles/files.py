@@ -27,11 +27,14 @@ MISSING: Final = "zstd needs Python 3.14 or the package zstandard; install joble
 
 
 @contextmanager
-def written(target: Path | str) -> Generator[Callable[[bytes], object]]:
+def written(target: Path | str, *, is_new: bool = False) -> Generator[Callable[[bytes], object]]:
     """Write a file that appears under its name only when it is whole; ``-`` is the standard output, uncompressed.
+
+    ``is_new``: it never takes the place of a file that exists, however late that came.
 
     Raises:
         InvalidRequestError: its name asks for a compression that is not installed.
+        FileExistsError: there is such a file, and ``is_new`` was asked for.
     """
     if str(target) == "-":
         yield sys.stdout.buffer.write
@@ -39,6 +42,8 @@ def written(target: Path | str) -> Generator[Callable[[bytes], object]]:
         return
     path = Path(target)
     pack = _packer(path)
+    if is_new and path.exists():
+        raise FileExistsError(str(path))
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with draft.open("xb") as file:
@@ -46,7 +51,10 @@ def written(target: Path | str) -> Generator[Callable[[bytes], object]]:
                 yield packed.write
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
+        if is_new:
+            path.hardlink_to(draft)  # unlike a rename it fails where the name is taken
+        else:
+            draft.replace(path)
         _settle(path.parent)
     finally:
         with contextlib.suppress(FileNotFoundError):

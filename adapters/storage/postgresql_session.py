@@ -250,11 +250,9 @@ class PostgreSQLSession(PostgreSQLQueueSession, PostgreSQLTrackingSession):
 
     def archive(self, archivals: Sequence[Archival]) -> list[bool]:
         """Let each job's record stand for all before it, where nothing was added meanwhile; for each, if it does."""
-        if not archivals:
-            return []
         [(answers,)] = self._all(ARCHIVE, **archive_arguments(archivals))
-        self.has_news = self.has_news or True in answers
-        found: list[bool] = answers
+        found: list[bool] = answers or []  # of none, which asks whether this role may archive at all, it is NULL
+        self.has_news = self.has_news or True in found
         return found
 
     # Everything that follows from the state; a job's position is that of its first record, and stays.

@@ -60,10 +60,11 @@ class UnknownSequenceError(RefusedError):
     job_id: str
     sequence: int | str
     head: int
+    first: int = 1
 
     def __str__(self) -> str:
         asked = f"not {self.sequence}" if isinstance(self.sequence, int) else self.sequence
-        return f"{named(self.job_id)} has events 1 to {self.head}, {asked}; ask within that range"
+        return f"{named(self.job_id)} has events {self.first} to {self.head}, {asked}; ask within that range"
 
 
 @dataclass(eq=False, repr=False)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jobledger import Effect, JobRequest, JobStore, ManualClock, Policy
+from jobledger.adapters.bundles.files import written
 from jobledger.adapters.remote import RemoteStore
 from jobledger.adapters.storage.entropy import SystemEntropy
 from jobledger.adapters.storage.memory import MemoryStorage
@@ -249,6 +250,50 @@ def test_a_bundle_is_whole_before_anything_goes(store: JobStore, clock: ManualCl
         assert elsewhere.import_bundle(place).jobs == 2
         assert {job_id: [event.digest for event in elsewhere.history(job_id)] for job_id in ids} == told
         assert all(found.ok for found in elsewhere.verify_all())
+
+
+@pytest.mark.parametrize("place", ["", "-", "a\0b", "missing/a.jsonl", "."])
+def test_an_archive_is_a_file_that_can_be_read_back(
+    store: JobStore, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Anything else is refused under the name that was given, and nothing has gone."""
+    monkeypatch.chdir(tmp_path)
+    job_id = ended(store, "a")
+    clock.advance(KEPT)
+
+    refuses("invalid_request", store.archive, to=place)
+
+    assert store.status(job_id).archived == 0
+    assert list(tmp_path.rglob("*.part")) == []
+
+
+def test_a_relative_place_is_told_from_its_root(
+    store: JobStore, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks for the bundle later stands elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    job_id = ended(store, "a")
+    clock.advance(KEPT)
+
+    assert store.archive(to="a.jsonl").file == str(tmp_path / "a.jsonl")
+    assert str(tmp_path / "a.jsonl") in str(refuses("history_archived", store.status, job_id, at=1))
+    head = store.status(job_id).sequence
+    assert f"events {head} to {head}, not 99" in str(refuses("unknown_sequence", store.events, job_id, after=99))
+
+
+def test_a_file_that_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    """Two archives to one name: the second one's histories have not gone anywhere, so they must stay."""
+    place = tmp_path / "a.jsonl"
+
+    def write_beside_another() -> None:
+        with written(place, is_new=True) as write:
+            write(b"ours")
+            place.write_bytes(b"theirs")
+
+    with pytest.raises(FileExistsError):
+        write_beside_another()
+    assert place.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_an_export_of_everything_leaves_archived_jobs_out(store: JobStore, clock: ManualClock, tmp_path: Path) -> None:
