@@ -43,6 +43,12 @@ def test_a_queue_is_limited_read_and_listed(web: httpx.Client, store: JobStore) 
     assert store.queues.get(NAMED["name"]).limits.running_max == 2
 
 
+@pytest.mark.parametrize("path", ["/queue", "/queue/events", "/queue/history", "/queue/verification"])
+def test_a_name_that_cannot_be_is_refused_before_an_answer_begins(web: httpx.Client, path: str) -> None:
+    """A streamed answer that breaks off would look like a whole one."""
+    problem(web.get(path, params={"name": "\0"}), 400, "unstorable_value")
+
+
 def test_the_whole_namespace_is_held_without_a_name(web: httpx.Client, store: JobStore) -> None:
     job_id = created(web)
 

@@ -77,6 +77,7 @@ def read_queue_events(
 def read_queue_history(face: Face, caller: Auditor, name: QueueName = None) -> StreamingResponse:
     """Every event of a queue, or of the whole namespace, from the first on, as JSON lines."""
     caller.require_every_owner()
+    face.store.queues.get(name)  # a name that cannot be is refused before the answer begins
     history = face.store.queues.history(name)
     return JsonLines(f"{EventOut.of(event).model_dump_json()}\n" for event in history)
 
