@@ -109,6 +109,8 @@ class ScheduleReads:
                     if len(page) == size:
                         return SchedulePage(tuple(page), page[-1].name)
                     page.append(schedule_status_of(each.state, each.head))
+                if names[-1] <= behind:  # somebody wrote a name that no order holds: it would be found again for ever
+                    raise HistoryCorruptError(schedule_stream(namespace, names[-1]), 0, "its name cannot be read")
                 behind = names[-1]
         return SchedulePage(tuple(page), None)
 

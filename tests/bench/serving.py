@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import multiprocessing
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
 from rich.table import Table
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+ROOT: Final = Path(__file__).parents[2]
 JOBS: Final = 100_000
 REQUESTS: Final = 4_000
 CLIENTS: Final = 4
@@ -54,8 +56,8 @@ class Looked:
     worst_ms: float
 
 
-def _serve(pipe: Any, url: str) -> None:
-    """Serve a store, and beside it a route that does nothing, in a process of its own."""
+def serve(url: str) -> None:
+    """Serve a store, and beside it a route that does nothing, until a line is read; the first line said is where."""
     many = 10**9
     with JobStore.open(url) as store:
         app = create_app(store, settings=WebSettings(requests_per_minute=many, misses_per_minute=many))
@@ -67,8 +69,9 @@ def _serve(pipe: Any, url: str) -> None:
 
         outer.mount("/face", app)
         with serving(outer) as address:
-            pipe.send(address)
-            pipe.recv()
+            sys.stdout.write(f"{address}\n")
+            sys.stdout.flush()
+            sys.stdin.readline()
 
 
 def measure(size: float) -> tuple[list[Answered], list[Looked]]:
@@ -79,15 +82,15 @@ def measure(size: float) -> tuple[list[Answered], list[Looked]]:
         with JobStore.open(url) as store:
             ids = _filled(store, jobs)
             store.run_projections()
-        here, there = multiprocessing.get_context("spawn").Pipe()
-        server = multiprocessing.get_context("spawn").Process(target=_serve, args=(there, url))
-        server.start()
-        try:
-            place = here.recv().removeprefix("http://")
-            return _answered(place, ids, requests), [_looked(place, path) for path in (*PAGES, f"/jobs/{ids[0]}")]
-        finally:
-            here.send("end")
-            server.join(20)
+        script = f"from {__name__} import serve; serve({url!r})"
+        command = [sys.executable, "-c", script]
+        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            place = server.stdout.readline().strip().removeprefix("http://")
+            told = _answered(place, ids, requests), [_looked(place, path) for path in (*PAGES, f"/jobs/{ids[0]}")]
+            server.stdin.write("end\n")
+        return told
 
 
 def _filled(store: JobStore, jobs: int) -> list[str]:

@@ -31,7 +31,7 @@ def test_a_store_is_made_by_migrate_alone() -> None:
     url = fresh_url()
     try:
         code, refused = said("create", "--owner", "me", "--kind", "k", "--store", url)
-        assert (code, refused["error"]["code"]) == (4, "schema_mismatch")
+        assert (code, refused["error"]["code"]) == (3, "schema_mismatch")
         for _ in range(2):
             code, made = said("migrate", "--store", url.replace("postgres@", "postgres:secret@"))
             assert (code, made["store"]) == (0, url)
@@ -68,6 +68,8 @@ def test_the_doctor_names_who_holds_the_feed_back(
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         store.create(JobRequest(owner="team", kind="index"), connection=connection)
         found = found_by_the_doctor(ledger)
+        while "the culprit" not in found["transactions"][1]:  # an older one of a test beside this one is named first
+            found = found_by_the_doctor(ledger)
 
     for check in ("feed", "transactions"):
         assert found[check][0] == "warn"

@@ -83,6 +83,10 @@ class OneJob:
         """The worker group."""
         return GroupRow(EPOCH)
 
+    def queue_rules(self, *_: object) -> dict[str, Any]:
+        """No queue is limited or held."""
+        return {}
+
     def append(self, appends: Sequence[Append]) -> list[str | None]:
         """Write."""
         for append in appends:

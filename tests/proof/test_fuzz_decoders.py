@@ -386,7 +386,7 @@ def test_a_hurt_table_is_read_or_named(data: st.DataObject, ledger: Ledger, tmp_
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("cell", ["text", 2**62, b"\x00\xff", 1e300], ids=["text", "number", "bytes", "fraction"])
+@pytest.mark.parametrize("cell", ["text", 2**62, b"\x00\xff"], ids=["text", "number", "bytes"])
 def test_each_column_may_be_hurt(ledger: Ledger, tmp_path: Path, cell: object) -> None:
     """The same for every column, whatever chance looks at."""
     for table, columns in ledger.columns.items():

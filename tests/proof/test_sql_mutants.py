@@ -67,7 +67,7 @@ def test_a_suite_that_notices_nothing_is_found_out() -> None:
     """The control: where the tests look at nothing that a statement says, its mutants survive."""
     script = (
         "import sys; from tests.proof import sql_mutants as m; "
-        "m.SUITE = ('tests/storage/test_sessions.py',); "
+        "m.SUITE, m.SUITES = ('tests/storage/test_sessions.py',), {}; "
         "m.NOT_THESE = ('-k', 'test_an_empty_batch and sqlite'); "
         "sys.exit(m.main(['--only', 'DEAD | drop: l.job_id']))"
     )

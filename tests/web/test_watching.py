@@ -142,7 +142,7 @@ def test_an_owners_numbers_are_of_its_own_jobs(
 
     told = pages.get("/metrics").text
 
-    assert "slow" not in told
+    assert 'queue="slow"' not in told
     assert "jobledger_projection_lag_seconds{" not in told
 
 

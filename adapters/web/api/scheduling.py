@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Query, Response
@@ -177,7 +177,8 @@ def put_schedule(
     """Begin a schedule, or change it; one that says the same already is left alone (`reused`)."""
     with _without_naming_others(caller):
         receipt = face.store.schedules.put(_asked(caller, name, body), by=caller.acts_as(by), command_id=command_id)
-    response.headers["ETag"] = etag(face.store.schedules.get(name))
+    with suppress(UnknownScheduleError):  # a repeated command may find that the schedule was removed since
+        response.headers["ETag"] = etag(face.store.schedules.get(name))
     return ScheduleReceiptOut.of(receipt)
 
 
