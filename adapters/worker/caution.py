@@ -33,7 +33,7 @@ class Caution:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._until = 0.0
+        self._began = self._until = 0.0
         self._span: float | None = None
         self.failures = 0
         """How many calls have failed so far."""
@@ -48,7 +48,13 @@ class Caution:
         span = self._span if self._span is not None else Policy().renew_every.total_seconds()
         with self._lock:
             self.failures += 1
-            self._until = elapsed() + span
+            self._began = elapsed()
+            self._until = self._began + span
+
+    def waited(self, within: float) -> float:
+        """How many of the last ``within`` seconds belong to the wait after the last failed call."""
+        now = elapsed()
+        return max(0.0, min(now, self._until) - max(now - within, self._began))
 
     @property
     def left(self) -> float:

@@ -19,7 +19,7 @@ _STATM: Final = Path("/proc/self/statm")
 class Health:
     """What a host says of itself. ``is_well``: an orchestrator need not restart it.
 
-    ``problem`` says why it is not. ``running`` counts attempts, ``left`` slots that are free; ``looked_before`` is in
+    ``problem`` says why it is not. ``running`` counts attempts, ``free`` slots that have none; ``looked_before`` is in
     seconds, since a look for work last succeeded (or none was needed, since no slot was free).
     """
 

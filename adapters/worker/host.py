@@ -145,9 +145,11 @@ class JobHost(AbstractContextManager["JobHost"]):
         """Whether the host does its work; asks nobody, so a probe may call it often.
 
         It is not well when it should look for work and no look succeeded for three intervals, or when it was stopped.
+        The wait after a failed call is no look that failed: only the last one is left out, so that an outage is told.
         """
         before = self._claims.looked_before
-        is_deaf = self._state is HostState.ADMITTED and (before is None or before > RED_AFTER * POLL_MAX)
+        is_late = before is None or before - self._caution.waited(before) > RED_AFTER * POLL_MAX
+        is_deaf = self._state is HostState.ADMITTED and is_late
         problem = f"no look for work succeeded for {before or 0:.1f} s" if is_deaf else None
         if self._state is HostState.STOPPED:
             problem = "it was stopped"

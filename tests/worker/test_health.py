@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobledger import JobContext, JobHost, JobStore, durable_job
-from jobledger.adapters.worker import claiming, clock
+from jobledger import JobContext, JobHost, JobStore, Policy, durable_job
+from jobledger.adapters.worker import caution, claiming, clock
 from jobledger.adapters.worker.claiming import POLL_MAX
 from jobledger.adapters.worker.health import RED_AFTER, memory_bytes
 from jobledger.adapters.worker.host import HostState
@@ -51,6 +51,26 @@ def test_a_host_is_not_well_when_no_look_succeeded_for_three_intervals(
     assert before.is_well
     assert not after.is_well
     assert str(after.problem).startswith("no look for work succeeded for")
+
+
+def test_a_host_that_waits_after_one_failed_call_is_well(
+    fragile: FragileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is back at once; the host claims nothing for a while on purpose, and must not be restarted for it."""
+    with opened(fragile) as store, hosted(store, handler) as host:
+        fragile.is_down = True
+        happens(fragile.refused)
+        fragile.is_down = False
+        ahead = clock.elapsed() + RED_AFTER * POLL_MAX + 1
+        monkeypatch.setattr(claiming, "elapsed", lambda: ahead)
+        monkeypatch.setattr(caution, "elapsed", lambda: ahead)
+        waiting = host.health()
+        ahead += Policy().renew_every.total_seconds()
+        silent = host.health()
+        monkeypatch.undo()
+
+    assert waiting.is_well, waiting.problem
+    assert not silent.is_well
 
 
 def test_a_host_whose_slots_are_all_taken_is_well(memory: JobStore) -> None:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from jobledger import AsyncJobContext, Defer, JobContext, JobStore, Policy, State, checkpoint, durable_job, restore
+from jobledger import (
+    AsyncJobContext,
+    Defer,
+    JobContext,
+    JobRequest,
+    JobStatus,
+    JobStore,
+    Policy,
+    State,
+    checkpoint,
+    durable_job,
+    restore,
+)
 from jobledger.domain.errors import AlreadyTerminalError, InvalidHookError, NotReadyError, UnknownKindError
 from jobledger.testing import JobTester
 
@@ -100,6 +113,43 @@ def test_time_goes_by_only_as_the_test_says(job_tester: Make) -> None:
     assert jobs.run(job_id).result == "done"
     with pytest.raises(AlreadyTerminalError):
         jobs.run(job_id)
+
+
+def test_a_lease_that_ran_out_by_the_clock_is_renewed_late(job_tester: Make) -> None:
+    """The handler moves the clock itself: as under a host it goes on where nobody took over, and else it is told."""
+    made: list[JobTester] = []
+    others: list[int] = []
+
+    @durable_job("slow")
+    def slow(job: JobContext) -> None:
+        made[0].advance(31)
+        job.checkpoint(1)
+        made[0].advance(31)
+        [lease] = made[0].store.claim_next(worker="another")
+        others.append(lease.generation)
+        job.checkpoint(2)
+
+    made.append(job_tester(slow))
+    made[0].store.create(JobRequest(owner="o", kind="slow"))
+    [status] = made[0].drain()
+
+    assert others == [2]
+    assert (status.state, status.generation, status.checkpoint_sequence) == (State.RUNNING, 2, 4)
+
+
+async def _within_a_loop(tester: JobTester) -> JobStatus:
+    return tester.run(tester.store.create(JobRequest(owner="o", kind="later")).job_id)
+
+
+def test_an_async_test_runs_async_handlers_too(job_tester: Make) -> None:
+    """Its own loop is running already."""
+
+    @durable_job("later")
+    async def later() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    assert asyncio.run(_within_a_loop(job_tester(later))).result == "done"
 
 
 def test_a_drain_runs_also_what_jobs_create(job_tester: Make) -> None:

@@ -15,6 +15,7 @@ from jobledger.adapters.storage.clocks import ManualClock
 from jobledger.adapters.worker.attempt import Attempt
 from jobledger.adapters.worker.caution import Caution
 from jobledger.adapters.worker.clock import elapsed
+from jobledger.adapters.worker.endings import AttemptEnding
 from jobledger.adapters.worker.held import HeldLease
 from jobledger.adapters.worker.registration import DurableJob, registered
 from jobledger.adapters.worker.staging import Staged
@@ -23,7 +24,7 @@ from jobledger.adapters.worker.writes import FencedWrites
 from jobledger.domain.answers import JobStatus, Lease, Progress
 from jobledger.domain.bounds import require_integer, require_span
 from jobledger.domain.decisions.creating import JobRequest
-from jobledger.domain.errors import UnknownKindError
+from jobledger.domain.errors import RefusedError, UnknownKindError
 from jobledger.domain.policies import Policy
 from jobledger.domain.values import Json
 
@@ -154,12 +155,12 @@ class JobTester(AbstractContextManager["JobTester"]):
         return self._jobs[kind]
 
     def _attempt(self, lease: Lease, crash_at: int | None) -> JobStatus:
-        held = _Held(lease, self.clock)
+        held = _Held(lease, self.store, self.clock)
         writes = _Writes(self.store, held, crash_at)
         with ThreadPoolExecutor(1) as threads:
             job = self._job(lease.status.kind)
             attempt = Attempt(job, lease, writes, worker="tester", is_draining=lambda: False, threads=threads)
-            attempt.publish(asyncio.run(attempt.run_async()) if job.is_async else attempt.run())
+            attempt.publish(_looped(attempt) if job.is_async else attempt.run())
         if crash_at is not None:
             if not writes.has_crashed:
                 msg = f"the attempt ended before its checkpoint {crash_at}; it made {writes.checkpoints}"
@@ -168,12 +169,30 @@ class JobTester(AbstractContextManager["JobTester"]):
         return self.store.status(lease.job_id)
 
 
+def _looped(attempt: Attempt) -> AttemptEnding:
+    """Run an async handler on a loop of its own, in a thread of its own: the test may be running on one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(attempt.run_async())).result()
+
+
 class _Held(HeldLease):
     """A lease whose time is the test's: a span from now is that span, to the microsecond."""
 
-    def __init__(self, lease: Lease, clock: ManualClock) -> None:
+    __slots__ = ("_clock", "_store")
+
+    def __init__(self, lease: Lease, store: JobStore, clock: ManualClock) -> None:
         super().__init__(lease, elapsed(), lambda _: None)
-        self._clock = clock
+        self._store, self._clock = store, clock
+
+    def require(self) -> None:
+        """As a host's: a lease that ran out by the test's clock is renewed late, or found to be lost."""
+        if self.lost is None and self.is_in_doubt:
+            sent_at = elapsed()
+            try:
+                self.accept(self._store.renew(self.fence), sent_at)
+            except RefusedError as refusal:
+                self.lose(str(refusal))
+        super().require()
 
     def store_time(self) -> datetime:
         """The store's clock."""
