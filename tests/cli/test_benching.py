@@ -14,6 +14,8 @@ from jobledger.domain.errors import StoreUnavailableError
 from tests.cli.given import Desk
 from tests.postgresql.stores import fresh_url
 
+pytestmark = pytest.mark.xdist_group("bench")  # on one server, what one of these measures is what another finds
+
 
 def test_every_measure_gets_a_figure_and_the_store_stays_as_it_is(desk: Desk) -> None:
     before = desk.path.read_bytes()

@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from jobledger import JobRequest, State
+from jobledger import Effect, JobRequest, State
 from jobledger.domain.events import Claimed
 from jobledger.domain.job import Job
 from jobledger.domain.queue_events import UNLIMITED, QueueLimits
 from jobledger.domain.queues.choosing import share_of
 from tests.contracts.histories import AnyHistory
-from tests.contracts.lockstep import Side
+from tests.contracts.lockstep import Call, Side
 
 QUEUES = ("default", "slow")
 
@@ -97,6 +97,11 @@ class AnyHistoryOfQueues(AnyHistory):
             if isinstance(event.event, Claimed) and event.event not in self.seen:
                 self.seen.append(event.event)
                 self._require_let_in(self.all.jobs[event.stream].queue, respects_hold=event.event.respects_hold)
+
+    def _late_ways(self, fence: Any, job_id: str, state: Any, staged: list[Effect]) -> dict[str, Call]:
+        """A claim and what its queue remembers of it are one transaction, so that the claim alone never comes late."""
+        ways = super()._late_ways(fence, job_id, state, staged)
+        return ways | {"claim": ways["recover"]}
 
     def _require_let_in(self, queue: str, *, respects_hold: bool) -> None:
         """An attempt started in the last step."""

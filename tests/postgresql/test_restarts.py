@@ -63,7 +63,7 @@ def outlived(own: Server, *, is_long: bool) -> tuple[JobStore, str, Story]:
     store = JobStore.open(own.url(), policies=POLICIES, migrate=True)
     elsewhere, story = opened(), Story()
     with hosted(store, story.handler(), drain=SLOW):
-        job_id = created(store, "story", policy="brief")
+        job_id = created(store, "story", policy="brief" if is_long else "default")
         assert story.waits.wait(SLOW)
         own.control("stop", "--mode", "immediate")
         if is_long:
