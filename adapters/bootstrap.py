@@ -286,7 +286,7 @@ class JobStore(JobCommands, JobReads, AbstractContextManager["JobStore"]):
         written and verified before the first job is touched; it is never one that exists.
 
         Raises:
-            InvalidRequestError: an argument is out of its range, or the file exists already.
+            InvalidRequestError: an argument is out of its range, or the file exists already or cannot be written.
             StoreUnavailableError: the store did not answer, or this role may not archive; what was archived stays so.
         """
         require_integer("limit", limit, 1, INTEGER_MAX)

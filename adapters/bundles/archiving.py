@@ -60,7 +60,7 @@ class Archiver:
         this in the middle, each job is either as it was or archived, and the bundle is whole.
 
         Raises:
-            InvalidRequestError: the file exists already, or its packing is not installed.
+            InvalidRequestError: the file exists already or cannot be written, or its packing is not installed.
             HistoryCorruptError: the bundle cannot be read back as it was written; nothing was archived.
             StoreUnavailableError: the store did not answer, or this role may not archive; what was archived stays so.
         """
